@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "attention/schedule.hpp"
+
+namespace ringspan::attention {
+
+/// What one rank sends in one pass.
+struct Traffic {
+  std::int64_t bytes = 0;
+  std::int64_t messages = 0;
+  Traffic& operator+=(const Traffic& other) {
+    bytes += other.bytes;
+    messages += other.messages;
+    return *this;
+  }
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+/// Traffic that a schedule must cause on rank `rank` of `ranks`, derived from the problem alone
+/// (its layout, mask and sizes), never from a plan or a counter. `with_lse`: the lse is among the
+/// outputs. Sources of the formulas stand beside them in the .cpp file.
+Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                        const Problem& problem, int ranks, int rank, bool with_lse = false);
+Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                         const Problem& problem, int ranks, int rank);
+
+/// 4 * visible pairs * heads * (head_dim + value_dim) / 2 over the whole sequence and batch (two
+/// matrix products); the backward pass is 2.5 times that (five).
+double forward_flops(const Problem& problem);
+double backward_flops(const Problem& problem);
+
+/// The same for the tokens of one shard; what balance is judged by.
+std::int64_t visible_pairs(const Shard& queries, const Problem& problem);
+
+}  // namespace ringspan::attention

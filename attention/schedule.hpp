@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "attention/kernels.hpp"
+#include "attention/mask.hpp"
+#include "attention/tensor.hpp"
+#include "attention/token_layout.hpp"
+#include "comm/all_to_all.hpp"
+#include "comm/communicator.hpp"
+
+namespace ringspan::attention {
+
+/// What is to be computed, without saying how; equal on all ranks.
+struct Problem {
+  Shape shape;
+  Sequence sequence;
+  Mask mask;
+  std::optional<double> softmax_scale = {};  // default 1 / sqrt(head_dim)
+  std::optional<double> softcap = {};        // > 0
+  bool sinks = false;                        // one learned logit per query head
+};
+
+/// Throws invalid_argument naming the rule that is broken and what would be legal.
+void require_valid(const Problem& problem);
+
+/// One rank's shard of the inputs, in problem.shape.dtype. Shapes as in ForwardBlock; sinks
+/// [1][1][heads][1] in fp32 on every rank, only with problem.sinks.
+struct Inputs {
+  ConstTensorView q, k, v;
+  ConstTensorView sinks = {};
+};
+
+/// One rank's shard of the results. lse (fp32, natural log, [batch][tokens][heads][1]) is optional:
+/// leave data null. Fully masked rows and padding give out = 0, lse = -inf.
+struct Outputs {
+  TensorView out;  // [batch][tokens][heads][value_dim], shape.dtype
+  TensorView lse = {};
+};
+
+/// Shaped as q, k, v; in shape.dtype or in accumulator(dtype). They are overwritten. Sums over the
+/// whole sequence: each rank has the complete gradient of its tokens; d_sinks (fp32) is the sum
+/// over all ranks of the schedule's communicator, on every rank.
+struct Gradients {
+  TensorView dq, dk, dv;
+  TensorView d_sinks = {};
+};
+
+/// What a forward pass leaves for its backward pass (an autograd context); one per layer in flight.
+class Saved {
+ public:
+  virtual ~Saved() = default;
+};
+
+/// A schedule bound to one problem: owns tiles, buffers and collective set-up, so that forward and
+/// backward neither allocate device memory nor synchronise. Collective: every rank of the
+/// communicator makes the same calls in the same order. Inputs are checked before anything moves.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+
+  virtual std::unique_ptr<Saved> make_saved() = 0;
+
+  /// `saved` (from make_saved of this plan) is filled for backward(); null when there will be none.
+  virtual void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) = 0;
+
+  /// inputs and outputs.out are those of the forward pass that filled `saved`.
+  virtual void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
+                        const ConstTensorView& d_out, const Gradients& gradients) = 0;
+};
+
+/// A way to compute attention over a sequence whose tokens lie on several ranks. One file per
+/// schedule in attention/schedules/.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+
+  /// The tokens that this rank must pass in, in storage order.
+  virtual Shard shard(const Sequence& sequence) const = 0;
+
+  /// Collective. Refuses, on all ranks alike and before anything is allocated, what it cannot do.
+  virtual std::unique_ptr<Plan> plan(const Problem& problem) = 0;
+};
+
+/// K and V travel around the ring; the layout makes it ring, striped or zigzag attention.
+std::unique_ptr<Schedule> make_ring(comm::Communicator comm, Kernels& kernels, LayoutKind layout);
+
+/// K and V of all ranks are gathered first (Llama 3); the gradients are reduce-scattered.
+std::unique_ptr<Schedule> make_all_gather_kv(comm::Communicator comm, Kernels& kernels,
+                                             LayoutKind layout);
+
+/// Heads <-> tokens all-to-all in `comm` around `inner`, each rank's heads attending over the inner
+/// shard that the group shares. Every inner schedule works; over a one-rank ring this is plain
+/// Ulysses.
+std::unique_ptr<Schedule> make_ulysses(comm::Communicator comm, Kernels& kernels,
+                                       std::unique_ptr<Schedule> inner,
+                                       comm::AllToAllAlgorithm algorithm);
+
+/// Which of the two dimensions of usp has neighbouring ranks.
+enum class Placement { ulysses_inner, ring_inner };
+
+struct ScheduleOptions {
+  /// ring, all_gather_kv and the ring inside ulysses and usp; unset: what the name implies (striped
+  /// and zigzag theirs, ring contiguous, the others zigzag).
+  std::optional<LayoutKind> layout = {};
+  int ulysses_degree = 0;  // usp only; divides the ranks. 0: ranks of one node
+  Placement placement = Placement::ulysses_inner;
+  comm::AllToAllAlgorithm all_to_all = comm::AllToAllAlgorithm::direct;
+};
+
+/// A named combination of the above.
+struct ScheduleEntry {
+  std::string_view name;
+  std::string_view summary;
+};
+
+/// ring, striped, zigzag, ulysses, usp, all_gather_kv.
+std::span<const ScheduleEntry> schedules();
+
+/// Collective (usp splits the communicator). `kernels` must outlive the schedule. Throws
+/// invalid_argument for unknown names, listing the known ones, and for options that the schedule
+/// does not have.
+std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Communicator& comm,
+                                        Kernels& kernels, const ScheduleOptions& options = {});
+
+}  // namespace ringspan::attention

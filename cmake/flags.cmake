@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of Ringspan is compiled with; never installed.
+add_library(ringspan_build_flags INTERFACE)
+target_compile_features(ringspan_build_flags INTERFACE cxx_std_20)
+target_compile_options(ringspan_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wno-missing-field-initializers)
+if(RINGSPAN_WERROR)
+  target_compile_options(ringspan_build_flags INTERFACE -Werror)
+endif()
+
+# Sanitizers: low optimisation and little debug information keep the builds short; the sub-checks of
+# undefined left out double the build time and find what the address sanitizer finds too.
+if(RINGSPAN_SANITIZE STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr
+               -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(RINGSPAN_SANITIZE STREQUAL "thread")
+  set(sanitize -fsanitize=thread -fno-omit-frame-pointer)
+elseif(RINGSPAN_SANITIZE)
+  message(FATAL_ERROR "RINGSPAN_SANITIZE is '${RINGSPAN_SANITIZE}'; known are 'address' and 'thread'")
+endif()
+if(RINGSPAN_SANITIZE)
+  target_compile_options(ringspan_build_flags INTERFACE ${sanitize} -g1)
+  target_link_options(ringspan_build_flags INTERFACE ${sanitize})
+  target_compile_definitions(ringspan_build_flags INTERFACE RINGSPAN_SANITIZED=1)
+endif()
+
+# Kernel sources need -O3 in every preset: without unrolling GCC reaches a quarter of the machine's peak.
+set(RINGSPAN_KERNEL_OPTIONS -O3)
+
+# ringspan_layer(<target> <alias>): a library of one layer, its headers found as "layer/name.hpp" in the
+# source tree and, once installed, as <ringspan/layer/name.hpp>.
+function(ringspan_layer target alias)
+  add_library(${target} STATIC)
+  add_library(ringspan::${alias} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${alias} POSITION_INDEPENDENT_CODE ON
+                                             VERIFY_INTERFACE_HEADER_SETS ON)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ringspan_build_flags>)
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endfunction()

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::comm {
+
+/// How a block that stays in one address space gets to the next rank.
+enum class Hop { copy, reference };
+
+/// Checks that cost time; for tests and for hunting a fault.
+struct DebugOptions {
+  bool ledger = false;     // check order, size and kind of every pair of messages across all groups
+  bool poison = false;     // fill new and released buffers with NaN
+  double max_delay = 0.0;  // seconds; a random delay up to this before each post, match and wait
+  std::uint64_t seed = 0;  // of the delays
+};
+
+struct LaunchOptions {
+  int ranks = 1;
+  int ranks_per_node = 0;  // 0: as the machine says; otherwise pretend: rank r is on node r / this
+  Hop hop = Hop::copy;
+  double deadline = 60.0;  // seconds without progress of an awaited peer
+  DebugOptions debug = {};
+};
+
+/// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE, RINGSPAN_TIMEOUT_S,
+/// RINGSPAN_DEBUG (a comma list of ledger, poison, delay). Throws invalid_argument for values that
+/// do not parse.
+LaunchOptions launch_options_from_environment();
+
+/// The work of one rank. It may throw: the others then fail too, and launch() rethrows the first
+/// cause.
+using RankFunction = std::function<void(const Communicator&)>;
+
+/// A transport that this build contains.
+struct Backend {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view world;  // "host", "gpu" or "simulated"
+  /// Empty if usable here, otherwise the reason why not.
+  std::string (*unavailable)();
+  /// Runs the function once for every rank that lives in this process and returns when all have
+  /// ended.
+  void (*launch)(const LaunchOptions&, const RankFunction&);
+};
+
+std::span<const Backend> backends();
+
+/// Throws invalid_argument, listing the known names.
+const Backend& backend(std::string_view name);
+
+/// Runs `body` on every rank. Throws the first failure of any rank, as an Error if it was one.
+void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body);
+
+}  // namespace ringspan::comm

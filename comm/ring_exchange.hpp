@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::comm {
+
+enum class Direction { to_next, to_prev };
+
+/// Passes one block per rank around the ring, one hop at a time, while the caller works on the
+/// block that is already here. Two buffers where hops copy, one where they lend, whatever the
+/// number of ranks.
+///   own block: begin(), write it; then per step: start(...), use block(), finish().
+class RingExchange {
+ public:
+  /// `capacity`: bytes of the largest block of any rank. Local; allocates the buffers.
+  RingExchange(Communicator comm, std::int64_t capacity, Direction direction = Direction::to_next);
+
+  /// This rank's own block, to be written, as the one held. Waits until no peer still reads it.
+  const Buffer& begin();
+
+  /// The block held now; read-only from the first start() until the next begin().
+  const Buffer& block() const { return held_; }
+
+  /// The rank whose block is held now.
+  int owner() const;
+
+  /// Begins a hop: `sent` bytes of the held block go on, `received` bytes come in. Zero means no
+  /// message; neighbours must agree. The held block may be read until finish().
+  void start(std::int64_t sent, std::int64_t received);
+
+  /// Ends the hop: the block received is now the one held (after receiving nothing, its contents
+  /// are unspecified).
+  void finish();
+
+ private:
+  Communicator comm_;
+  Direction direction_;
+  Buffer own_, held_, incoming_;
+  int hops_ = 0;
+  Request in_flight_;  // last: goes before the buffers it uses
+};
+
+}  // namespace ringspan::comm
