@@ -26,8 +26,12 @@ endif()
 # Kernel sources need -O3 in every preset: without unrolling GCC reaches a quarter of the machine's peak.
 set(RINGSPAN_KERNEL_OPTIONS -O3)
 
-# ringspan_layer(<target> <alias>): a library of one layer, its headers found as "layer/name.hpp" in the
-# source tree and, once installed, as <ringspan/layer/name.hpp>.
+# <ringspan/layer/name.hpp> works in the build tree, too.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/ringspan SYMBOLIC)
+
+# ringspan_layer(<target> <alias>): a library of one layer. Its users include <ringspan/layer/name.hpp>,
+# its sources "layer/name.hpp".
 function(ringspan_layer target alias)
   add_library(${target} STATIC)
   add_library(ringspan::${alias} ALIAS ${target})
@@ -35,5 +39,6 @@ function(ringspan_layer target alias)
                                              VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ringspan_build_flags>)
-  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()

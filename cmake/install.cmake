@@ -1,1 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
+# find_package(ringspan [COMPONENTS comm attention]) and pkg-config ringspan-comm, ringspan-attention.
+# Each layer is an export set of its own, so that whoever embeds comm alone needs Threads alone.
+include(CMakePackageConfigHelpers)
+
+# Relative, so that the .pc files also hold after cmake --install --prefix.
+file(RELATIVE_PATH RINGSPAN_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ringspan)
+foreach(layer comm attention)
+  install(TARGETS ringspan_${layer} EXPORT ringspan_${layer}
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ringspan)
+  install(EXPORT ringspan_${layer} NAMESPACE ringspan:: FILE ringspan_${layer}.cmake
+          DESTINATION ${package_dir})
+  configure_file(cmake/ringspan-${layer}.pc.in ringspan-${layer}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/ringspan-${layer}.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
+configure_package_config_file(cmake/ringspanConfig.cmake.in ringspanConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(ringspanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ringspanConfig.cmake ${PROJECT_BINARY_DIR}/ringspanConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+if(TARGET ringspan)
+  install(TARGETS ringspan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
