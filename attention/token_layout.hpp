@@ -34,9 +34,9 @@ using Shard = std::vector<Run>;
 ///   contiguous  near-equal consecutive pieces, in rank order; documents do not matter
 ///   striped     every ranks-th token; documents do not matter, and each is balanced
 ///   zigzag      2 * ranks near-equal pieces, rank r holds pieces r and 2 * ranks - 1 - r. Of a
-///   packed
-///               sequence every document (and the padding) is cut so, and what does not divide is
-///               dealt out so that no document needs padding and ranks differ by few tokens.
+///               packed sequence every document (and the padding) is cut so, and what does not
+///               divide is dealt out so that no document needs padding and ranks differ by at most
+///               one token.
 enum class LayoutKind { contiguous, striped, zigzag };
 
 std::string_view name(LayoutKind kind);
@@ -45,6 +45,9 @@ LayoutKind layout_kind(std::string_view name);  // throws invalid_argument, list
 Shard shard(LayoutKind kind, const Sequence& sequence, int ranks, int rank);
 
 std::int64_t tokens(const Shard& shard);
+
+/// Adds a run behind the others, as part of the last one where it continues it. Empty ones vanish.
+void append(Shard& shard, const Run& run);
 
 /// Piece `index` of `pieces` near-equal pieces of a shard, in storage order.
 Shard piece(const Shard& shard, int pieces, int index);
