@@ -17,12 +17,13 @@ void all_gather(const Communicator& comm, std::span<const Slice> parts);
 
 /// Part i, summed over all ranks, ends at rank i, in parts[rank()]; the other parts are overwritten
 /// with partial sums. Contiguous slices of whole elements; sizes may differ. Ring, size() - 1
-/// messages; the order of additions is fixed. Allocates one staging block of the largest part.
+/// messages, every part but the own; the order of additions is fixed. Needs a staging block as
+/// large as the largest part, and allocates it unless it is passed in.
 void reduce_scatter(const Communicator& comm, std::span<const Slice> parts, Element element,
-                    Reduction reduction = Reduction::sum);
+                    Reduction reduction = Reduction::sum, Buffer staging = {});
 
 /// Every rank ends with the reduction of all: reduce_scatter, then all_gather, of near-equal parts.
-void all_reduce(const Communicator& comm, const Slice& slice, Element element,
+void all_reduce(const Communicator& comm, const Slice& data, Element element,
                 Reduction reduction = Reduction::sum);
 
 /// Copies the root's bytes to every rank, along a binomial tree.
@@ -36,6 +37,7 @@ double all_reduce(const Communicator& comm, double value, Reduction reduction);
 std::int64_t all_reduce(const Communicator& comm, std::int64_t value, Reduction reduction);
 
 /// bytes[rank() * each ...] of every rank, on the host; what all_gather_values is made of.
+/// ceil(log2 size()) messages.
 void all_gather_bytes(const Communicator& comm, std::byte* bytes, std::int64_t each);
 
 /// Every rank's value, in rank order.

@@ -17,12 +17,14 @@ class RingExchange {
  public:
   /// `capacity`: bytes of the largest block of any rank. Local; allocates the buffers.
   RingExchange(Communicator comm, std::int64_t capacity, Direction direction = Direction::to_next);
+  RingExchange(const RingExchange&) = delete;  // a hop in flight may rebind a buffer in here
+  RingExchange& operator=(const RingExchange&) = delete;
 
   /// This rank's own block, to be written, as the one held. Waits until no peer still reads it.
   const Buffer& begin();
 
   /// The block held now; read-only from the first start() until the next begin().
-  const Buffer& block() const { return held_; }
+  const Buffer& block() const { return visiting_ ? visiting_ : own_; }
 
   /// The rank whose block is held now.
   int owner() const;
@@ -38,8 +40,11 @@ class RingExchange {
  private:
   Communicator comm_;
   Direction direction_;
-  Buffer own_, held_, incoming_;
+  Buffer own_;       // where hops copy, just the held one of the two buffers
+  Buffer visiting_;  // where they lend: another rank's block, if one is held
+  Buffer incoming_;
   int hops_ = 0;
+  bool hopping_ = false;
   Request in_flight_;  // last: goes before the buffers it uses
 };
 

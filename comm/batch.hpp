@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::comm {
+
+/// The messages of one post(), collected. A slice without bytes is no message, so that both sides
+/// of an empty pair leave it out by the same rule.
+class Batch {
+ public:
+  void send(int to, Slice slice) {
+    if (slice.bytes() > 0) sends_.push_back({to, std::move(slice)});
+  }
+  void receive(int from, Slice slice, Buffer* rebind = nullptr) {
+    if (slice.bytes() > 0) recvs_.push_back({from, std::move(slice), rebind});
+  }
+
+  /// Gives the slices away; a batch that is posted repeatedly is copied first.
+  Request post(const Communicator& comm, std::string_view operation) && {
+    return comm.post(operation, sends_, recvs_);
+  }
+
+ private:
+  std::vector<Send> sends_;
+  std::vector<Recv> recvs_;
+};
+
+/// At most one message each way.
+inline Request post_pair(const Communicator& comm, std::string_view operation, int to, Slice sent,
+                         int from, Slice received, Buffer* rebind = nullptr) {
+  Batch batch;
+  batch.send(to, std::move(sent));
+  batch.receive(from, std::move(received), rebind);
+  return std::move(batch).post(comm, operation);
+}
+
+}  // namespace ringspan::comm

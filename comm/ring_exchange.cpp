@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/ring_exchange.hpp"
+
+#include <utility>
+
+#include "comm/batch.hpp"
+
+namespace ringspan::comm {
+
+RingExchange::RingExchange(Communicator comm, std::int64_t capacity, Direction direction)
+    : comm_(std::move(comm)), direction_(direction) {
+  RINGSPAN_REQUIRE(capacity >= 0, "ring_exchange: capacity ", capacity, " must not be negative");
+  own_ = comm_.device().allocate(capacity);
+  if (!comm_.lends()) incoming_ = comm_.device().allocate(capacity);
+}
+
+const Buffer& RingExchange::begin() {
+  RINGSPAN_REQUIRE(!hopping_, "ring_exchange: begin() before the last hop was finished");
+  hops_ = 0;
+  visiting_ = Buffer();  // first: its owner may be waiting for it in begin(), too
+  if (comm_.lends()) comm_.reclaim(own_);
+  return own_;
+}
+
+int RingExchange::owner() const {
+  const int size = comm_.size(), distance = hops_ % size;
+  return (comm_.rank() + (direction_ == Direction::to_next ? size - distance : distance)) % size;
+}
+
+void RingExchange::start(std::int64_t sent, std::int64_t received) {
+  RINGSPAN_REQUIRE(!hopping_, "ring_exchange: start() before the last hop was finished");
+  const std::int64_t capacity = own_.bytes();
+  RINGSPAN_REQUIRE(sent >= 0 && sent <= capacity && received >= 0 && received <= capacity,
+                   "ring_exchange: ", sent, " bytes sent and ", received,
+                   " received must lie between 0 and the capacity of ", capacity);
+  const bool forwards = direction_ == Direction::to_next;
+  const int to = forwards ? comm_.next() : comm_.prev();
+  const int from = forwards ? comm_.prev() : comm_.next();
+  if (comm_.size() > 1) {  // else the block is where it goes
+    in_flight_ = post_pair(comm_, "ring_exchange", to, slice(block(), 0, sent), from,
+                           slice(incoming_, 0, received), comm_.lends() ? &incoming_ : nullptr);
+  }
+  hopping_ = true;
+}
+
+void RingExchange::finish() {
+  RINGSPAN_REQUIRE(hopping_, "ring_exchange: finish() without start()");
+  hopping_ = false;  // even if the wait fails: later calls then report that failure
+  in_flight_.wait();
+  ++hops_;
+  if (comm_.lends()) {
+    visiting_ = std::move(incoming_);
+  } else if (comm_.size() > 1) {
+    std::swap(own_, incoming_);
+  }
+}
+
+}  // namespace ringspan::comm
