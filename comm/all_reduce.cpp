@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "comm/collectives.hpp"
 #include "comm/split_evenly.hpp"
@@ -24,7 +25,8 @@ Value reduce_values(const Communicator& comm, Value value, Reduction reduction) 
 
 }  // namespace
 
-void all_reduce(const Communicator& comm, const Slice& data, Element element, Reduction reduction) {
+void all_reduce(const Communicator& comm, const Slice& data, Element element, Reduction reduction,
+                Buffer staging) {
   const std::int64_t width = element_bytes(element);
   require_inside(data);
   RINGSPAN_REQUIRE(data.contiguous() && data.bytes() % width == 0, "all_reduce: ", data.rows,
@@ -35,7 +37,7 @@ void all_reduce(const Communicator& comm, const Slice& data, Element element, Re
     const Part part = split_evenly(data.bytes() / width, comm.size(), rank);
     parts[rank] = slice(data.buffer, data.offset + part.first * width, part.count * width);
   }
-  reduce_scatter(comm, parts, element, reduction);
+  reduce_scatter(comm, parts, element, reduction, std::move(staging));
   all_gather(comm, parts);
 }
 
