@@ -23,8 +23,9 @@ void reduce_scatter(const Communicator& comm, std::span<const Slice> parts, Elem
                     Reduction reduction = Reduction::sum, Buffer staging = {});
 
 /// Every rank ends with the reduction of all: reduce_scatter, then all_gather, of near-equal parts.
+/// A staging block as large as the data will do; without one, what is needed is allocated.
 void all_reduce(const Communicator& comm, const Slice& data, Element element,
-                Reduction reduction = Reduction::sum);
+                Reduction reduction = Reduction::sum, Buffer staging = {});
 
 /// Copies the root's bytes to every rank, along a binomial tree.
 void broadcast(const Communicator& comm, const Slice& slice, int root);
