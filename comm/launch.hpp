@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.hpp"
 
@@ -34,6 +35,9 @@ struct LaunchOptions {
 /// RINGSPAN_DEBUG (a comma list of ledger, poison, delay). Throws invalid_argument for values that
 /// do not parse.
 LaunchOptions launch_options_from_environment();
+
+/// Ranks in order on nodes of `ranks_per_node`, or all on one node if that is 0.
+std::vector<Place> even_places(int ranks, int ranks_per_node);
 
 /// The work of one rank. It may throw: the others then fail too, and launch() rethrows the first
 /// cause.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/launch.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+namespace ringspan::comm {
+
+#define RINGSPAN_TRANSPORT(name) Backend name##_backend();
+#include "backends.inc"
+#undef RINGSPAN_TRANSPORT
+
+namespace {
+
+constexpr double kDebugDelay = 200e-6;  // seconds, for RINGSPAN_DEBUG=delay
+
+template <typename Value>
+Value parse(std::string_view variable, std::string_view text, std::string_view wanted) {
+  Value value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  RINGSPAN_REQUIRE(error == std::errc() && end == text.data() + text.size(), variable, " is '",
+                   text, "'; it must be ", wanted);
+  return value;
+}
+
+DebugOptions parse_debug(std::string_view text) {
+  DebugOptions debug;
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    if (word == "ledger") {
+      debug.ledger = true;
+    } else if (word == "poison") {
+      debug.poison = true;
+    } else if (word == "delay") {
+      debug.max_delay = kDebugDelay;
+    } else {
+      RINGSPAN_REQUIRE(false, "RINGSPAN_DEBUG is '", text,
+                       "'; it must be a comma list of ledger, poison, delay");
+    }
+    if (comma == rest.npos) return debug;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void require_valid(const LaunchOptions& options) {
+  RINGSPAN_REQUIRE(options.ranks >= 1, "launch: ", options.ranks, " ranks; at least 1 is needed");
+  RINGSPAN_REQUIRE(options.ranks_per_node >= 0, "launch: ", options.ranks_per_node,
+                   " ranks per node; it must be at least 1, or 0 for the machine's own");
+  RINGSPAN_REQUIRE(std::isfinite(options.deadline) && options.deadline > 0,
+                   "launch: a deadline of ", options.deadline, " seconds; it must be positive");
+  RINGSPAN_REQUIRE(std::isfinite(options.debug.max_delay) && options.debug.max_delay >= 0,
+                   "launch: a debug delay of ", options.debug.max_delay,
+                   " seconds; it must not be negative");
+}
+
+}  // namespace
+
+std::vector<Place> even_places(int ranks, int ranks_per_node) {
+  const int per_node = ranks_per_node > 0 ? ranks_per_node : ranks;
+  std::vector<Place> places;
+  for (int rank = 0; rank < ranks; ++rank)
+    places.push_back({rank / per_node, 0, rank % per_node, rank % per_node});
+  return places;
+}
+
+LaunchOptions launch_options_from_environment() {
+  LaunchOptions options;
+  if (const char* text = std::getenv("RINGSPAN_RANKS_PER_NODE")) {
+    constexpr std::string_view wanted = "a number of ranks, or 0 for the machine's own";
+    options.ranks_per_node = parse<int>("RINGSPAN_RANKS_PER_NODE", text, wanted);
+    RINGSPAN_REQUIRE(options.ranks_per_node >= 0, "RINGSPAN_RANKS_PER_NODE is '", text,
+                     "'; it must be ", wanted);
+  }
+  if (const char* text = std::getenv("RINGSPAN_TIMEOUT_S")) {
+    constexpr std::string_view wanted = "a positive number of seconds";
+    options.deadline = parse<double>("RINGSPAN_TIMEOUT_S", text, wanted);
+    RINGSPAN_REQUIRE(std::isfinite(options.deadline) && options.deadline > 0,
+                     "RINGSPAN_TIMEOUT_S is '", text, "'; it must be ", wanted);
+  }
+  if (const char* text = std::getenv("RINGSPAN_DEBUG")) options.debug = parse_debug(text);
+  return options;
+}
+
+std::span<const Backend> backends() {
+  static const Backend table[] = {
+#define RINGSPAN_TRANSPORT(name) name##_backend(),
+#include "backends.inc"
+#undef RINGSPAN_TRANSPORT
+  };
+  return table;
+}
+
+const Backend& backend(std::string_view name) {
+  std::string known;
+  for (const Backend& backend : backends()) {
+    if (backend.name == name) return backend;
+    known += (known.empty() ? "" : ", ") + std::string(backend.name);
+  }
+  throw Error(ErrorKind::invalid_argument,
+              concat("transport '", name, "' is not known; this build has ", known));
+}
+
+void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body) {
+  const Backend& chosen = backend(transport);
+  require_valid(options);
+  const std::string reason = chosen.unavailable();
+  if (!reason.empty())
+    throw Error(ErrorKind::not_available, concat("transport '", transport, "': ", reason));
+  chosen.launch(options, body);
+}
+
+}  // namespace ringspan::comm

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "comm/transport.hpp"
+
+namespace ringspan::comm::threads {
+
+/// One group: what its members share. `posted` is for diagnosis and for the ledger.
+struct Channel {
+  Channel(int number, std::vector<int> ranks)
+      : id(number), members(std::move(ranks)), posted(members.size()) {}
+
+  const int id;
+  const std::vector<int> members;                 // world ranks, [rank of the group]
+  std::vector<std::atomic<std::int64_t>> posted;  // operations so far, [rank of the group]
+};
+
+/// The sender's half of a message. Whoever moves `state` on from posted owns the slice: the
+/// receiver, which takes it, or the sender, which withdraws it when it gives up.
+struct Outgoing {
+  enum class State { posted, taken, received, withdrawn };
+
+  bool take() {
+    State expected = State::posted;
+    return state.compare_exchange_strong(expected, State::taken);
+  }
+
+  /// After this nobody reads the slice any more. Waits only for a copy that is under way.
+  void withdraw() {
+    State expected = State::posted;
+    if (state.compare_exchange_strong(expected, State::withdrawn)) return;
+    while (state.load() == State::taken) std::this_thread::yield();
+  }
+
+  int to = 0;  // world rank
+  Slice slice;
+  std::int64_t number = 0;  // among all messages between these two ranks, over all groups
+  std::atomic<State> state{State::posted};
+};
+
+/// The receiver's half; only its own thread touches it.
+struct Incoming {
+  int from = 0;  // world rank
+  Recv recv;
+  std::int64_t number = 0;
+  bool received = false;
+};
+
+/// One posted operation of one rank. Receivers of its messages share it.
+struct Batch {
+  bool done() const { return expected == 0 && unreceived.load() == 0; }
+
+  /// World ranks that have yet to send or receive.
+  std::vector<int> awaited() const {
+    std::vector<int> peers;
+    for (const Outgoing& message : sends)
+      if (message.state.load() != Outgoing::State::received) peers.push_back(message.to);
+    for (const Incoming& message : recvs)
+      if (!message.received) peers.push_back(message.from);
+    return peers;
+  }
+
+  std::shared_ptr<Channel> channel;
+  int rank = 0;               // world rank
+  std::int64_t sequence = 0;  // within the channel
+  std::string operation;
+  std::vector<Outgoing> sends;
+  std::vector<Incoming> recvs;
+  std::atomic<std::int64_t> unreceived{0};  // of sends
+  std::int64_t expected = 0;                // of recvs
+};
+
+/// Message `index` of a batch, on its way to or awaited by the rank that holds this.
+struct Letter {
+  Outgoing& sent() const { return batch->sends[index]; }
+  Incoming& expected() const { return batch->recvs[index]; }
+
+  std::shared_ptr<Batch> batch;
+  std::size_t index = 0;
+};
+
+}  // namespace ringspan::comm::threads

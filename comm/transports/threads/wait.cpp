@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank waits: it keeps making progress, spins for a moment where every rank has a core, then
+// sleeps in naps. Between naps it looks whether those it waits for still live.
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "comm/transports/threads/engine.hpp"
+
+namespace ringspan::comm::threads {
+namespace {
+
+constexpr std::int64_t kSpin = 1'000'000;  // ns; waking a sleeping thread costs about 50'000
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+double Patience::spent(std::int64_t heartbeat, double longest) {
+  const std::int64_t now = steady_now();
+  if (heartbeat > heartbeat_)
+    spent_ = 0;
+  else
+    spent_ += std::min((now - checked_) * 1e-9, longest);
+  heartbeat_ = std::max(heartbeat_, heartbeat);
+  checked_ = now;
+  return spent_;
+}
+
+void Engine::wait(Batch& batch) {
+  sleep_at_random();
+  block([&] { return batch.done(); },
+        [&] {
+          return Waiting{batch.channel, batch.sequence, batch.operation, batch.awaited()};
+        });
+}
+
+bool Engine::test(Batch& batch, Patience& patience) {
+  const std::int64_t seen = hub_->mailbox(rank_).events();
+  progress();
+  if (batch.done()) {
+    hub_->set_waiting(rank_, {});
+    hub_->beat(rank_);
+    return true;
+  }
+  throw_if_failed();
+  require_alive({batch.channel, batch.sequence, batch.operation, batch.awaited()}, patience, seen);
+  return false;
+}
+
+void Engine::wait_sole_owner(const Buffer& buffer) {
+  block([&] { return !buffer || buffer.sole_owner(); },
+        [&] {
+          Waiting waiting;
+          waiting.operation = concat("reclaim of a lent buffer of ", buffer.bytes(), " bytes");
+          for (int peer = 0; peer < hub_->size(); ++peer)
+            if (peer != rank_ && !hub_->returned(peer)) waiting.peers.push_back(peer);
+          return waiting;
+        });
+}
+
+void Engine::block(const Predicate& done, const std::function<Waiting()>& waiting) {
+  Patience patience;
+  for (;;) {
+    const std::int64_t seen = hub_->mailbox(rank_).events();
+    progress();
+    if (done()) break;
+    throw_if_failed();
+    if (spin(done, seen)) continue;
+
+    const Waiting now = waiting();
+    require_alive(now, patience, seen);
+    // Nobody rings when a lent buffer comes free: look for it often.
+    hub_->mailbox(rank_).sleep(seen, now.channel ? nap() : std::min(nap(), 1e-3));
+  }
+  hub_->set_waiting(rank_, {});
+  hub_->beat(rank_);
+}
+
+// True if something happened.
+bool Engine::spin(const Predicate& done, std::int64_t seen) const {
+  static const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (hub_->size() > cores) return false;
+  const std::int64_t end = steady_now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (hub_->mailbox(rank_).events() != seen || done()) return true;
+      relax();
+    }
+  } while (steady_now() < end);
+  return false;
+}
+
+// Short enough that heartbeats pass along a chain of all ranks within the deadline.
+double Engine::nap() const {
+  return std::clamp(hub_->options().deadline / (4 * hub_->size()), 1e-4, 0.1);
+}
+
+// `seen`: events before the last look at the mailbox. If there are no more, that look found
+// everything that a peer did before it returned.
+void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen) {
+  hub_->set_waiting(rank_, waiting);
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max(), newest = 0;
+  for (const int peer : waiting.peers) {
+    if (waiting.channel && hub_->returned(peer) && hub_->mailbox(rank_).events() == seen)
+      fail(hub_->blame_returned(rank_, waiting, peer));
+    oldest = std::min(oldest, hub_->heartbeat(peer));
+    newest = std::max(newest, hub_->heartbeat(peer));
+  }
+  hub_->pass_on(rank_, newest);
+  // An operation needs all of its peers; a lent buffer may be with any one of them.
+  const double spent = patience.spent(waiting.channel ? oldest : newest, 2 * nap() + kSpin * 1e-9);
+  if (spent > hub_->options().deadline) fail(hub_->blame(rank_, waiting));
+}
+
+}  // namespace ringspan::comm::threads
