@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/kernels.hpp"
+
+#include <string>
+
+#include "attention/kernels/families.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::attention {
+
+std::span<const KernelFamily> kernel_families() {
+  static constexpr KernelFamily kFamilies[] = {
+      {"reference", "slow and obvious, fp64 inside", make_reference_kernels},
+#ifdef RINGSPAN_CPU_KERNELS
+      {"cpu", "SIMD, blocked, near the machine's peak", make_cpu_kernels},
+#endif
+      {"null", "moves data but computes no attention, for communication alone", make_null_kernels},
+  };
+  return kFamilies;
+}
+
+std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& device) {
+  std::string known;
+  for (const KernelFamily& family : kernel_families()) {
+    if (family.name == name) return family.make(device);
+    known += concat(known.empty() ? "" : ", ", family.name);
+  }
+  RINGSPAN_REQUIRE(false, "unknown kernel '", name, "'; known are ", known);
+  return nullptr;
+}
+
+}  // namespace ringspan::attention

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// No attention at all: the time of a schedule's messages, with the packing that belongs to them.
+// Results are left as they were.
+#include "attention/kernels/families.hpp"
+#include "attention/kernels/host_movement.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+class NullKernels final : public Kernels {
+ public:
+  void prepare(const Shape&) override {}
+  std::int64_t workspace_bytes() const override { return 0; }
+
+  void forward(const ForwardBlock&, const Partial&) override {}
+  void backward(const BackwardBlock&, const TensorView&, const TensorView&,
+                const TensorView&) override {}
+  void delta(const ConstTensorView&, const ConstTensorView&, const ConstTensorView&,
+             const ConstTensorView*, const TensorView&, const TensorView*) override {}
+  void merge(const Partial&, const Partial&) override {}
+  void finalize(const Partial&, const ConstTensorView*, const TensorView&,
+                const TensorView&) override {}
+
+  void copy(const ConstTensorView& from, const TensorView& to) override { copy_on_host(from, to); }
+  void accumulate(const ConstTensorView& from, const TensorView& to) override {
+    accumulate_on_host(from, to);
+  }
+  void fill(const TensorView& to, double value) override { fill_on_host(to, value); }
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_null_kernels(comm::Device&) {
+  return std::make_unique<NullKernels>();
+}
+
+}  // namespace ringspan::attention
