@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes and messages from the sizes of the problem alone. For a full mask and even sizes (S tokens,
+// H query and G KV heads, D = head_dim + value_dim, e bytes per element, a per accumulator):
+//   ring           forward   (P-1)/P S G D e                    in P-1 messages
+//                  backward  the same, and S G D a              in P-1 + P: one more hop, to go
+//                  home
+//   all_gather_kv  forward   (P-1)/P S G D e                    in P-1
+//                  backward  the same, and (P-1)/P S G D a      in 2 (P-1)
+//   ulysses        forward   (U-1)/U S/U (H + G') D e           in 2 (U-1), with G' = max(G, U)
+//                  backward  the same; copied KV heads' gradients with a instead of e
+// as in the papers of Ring Attention, Llama 3 and DeepSpeed-Ulysses, but with K and V, or Q, K and
+// V, in one message. Here they are sums over what each message carries, so that masks and uneven
+// sizes count. Masks are judged by positions, not by tiles, so that each can check the other.
+#include "attention/closed_forms.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "attention/schedules/head_split.hpp"
+#include "attention/schedules/schedule_choice.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+enum class Pass { forward, backward };
+
+Traffic message(std::int64_t bytes) { return {bytes, bytes > 0}; }
+
+/// K and V of some tokens, or their gradients.
+std::int64_t kv_bytes(const Shape& shape, DType dtype, std::int64_t tokens) {
+  return shape.batch * tokens * shape.kv_heads * (shape.head_dim + shape.value_dim) *
+         element_bytes(dtype);
+}
+
+/// Which rank sees any token of which.
+class Visibility {
+ public:
+  Visibility(const Problem& problem, LayoutKind layout, int ranks)
+      : left_(problem.mask.left.value_or(problem.sequence.length)),
+        right_(problem.mask.right.value_or(problem.sequence.length)) {
+    const Sequence& sequence = problem.sequence;
+    for (const std::int64_t length : sequence.documents) {
+      document_ends_.push_back(length + (document_ends_.empty() ? 0 : document_ends_.back()));
+    }
+    if (document_ends_.empty()) document_ends_.push_back(sequence.length);
+    if (!problem.mask.documents) document_ends_ = {document_ends_.back()};
+    for (int rank = 0; rank < ranks; ++rank) {
+      positions_.push_back(positions(shard(layout, sequence, ranks, rank)));
+      std::sort(positions_.back().begin(), positions_.back().end());
+    }
+  }
+
+  bool sees(int rank, int owner) const {
+    const std::vector<std::int64_t>&queries = positions_[rank], &keys = positions_[owner];
+    if (queries.empty() || keys.empty() || keys.front() - right_ > queries.back() ||
+        keys.back() < queries.front() - left_) {
+      return false;  // most pairs of long contiguous shards, at once
+    }
+    return std::any_of(queries.begin(), queries.end(), [&](std::int64_t query) {
+      const auto end = std::upper_bound(document_ends_.begin(), document_ends_.end(), query);
+      if (end == document_ends_.end()) return false;  // padding
+      const std::int64_t begin = end == document_ends_.begin() ? 0 : *(end - 1);
+      const auto key = std::lower_bound(keys.begin(), keys.end(), std::max(begin, query - left_));
+      return key != keys.end() && *key < *end && *key - right_ <= query;
+    });
+  }
+
+  /// Hops that the block of `owner` makes until the last rank that sees it has it.
+  int journey(int owner) const {
+    const int ranks = static_cast<int>(positions_.size());
+    int hops = ranks - 1;
+    while (hops > 0 && !sees((owner + hops) % ranks, owner)) --hops;
+    return hops;
+  }
+
+ private:
+  std::int64_t left_, right_;
+  std::vector<std::int64_t> document_ends_;           // ascending
+  std::vector<std::vector<std::int64_t>> positions_;  // [rank], ascending
+};
+
+/// Ring reduce_scatter, which sends all parts but the own, then ring all_gather, which sends all
+/// but the next rank's.
+Traffic all_reduce_traffic(std::int64_t elements, std::int64_t element_bytes, int ranks, int rank) {
+  Traffic traffic;
+  for (int part = 0; part < ranks; ++part) {
+    const Traffic sent = message(split_evenly(elements, ranks, part).count * element_bytes);
+    if (part != rank) traffic += sent;
+    if (part != (rank + 1) % ranks) traffic += sent;
+  }
+  return traffic;
+}
+
+Traffic d_sinks_traffic(const Problem& problem, int ranks, int rank) {
+  if (!problem.sinks) return {};
+  const DType dtype = accumulator(problem.shape.dtype);
+  return all_reduce_traffic(problem.shape.heads, element_bytes(dtype), ranks, rank);
+}
+
+Traffic ring_traffic(Pass pass, const Problem& problem, LayoutKind layout, int ranks, int rank) {
+  const Shape& shape = problem.shape;
+  const Visibility visibility(problem, layout, ranks);
+  Traffic traffic;
+  for (int step = 0; step < ranks; ++step) {  // the block that is here at this step:
+    const int owner = (rank - step + ranks) % ranks;
+    const std::int64_t count = tokens(shard(layout, problem.sequence, ranks, owner));
+    const int journey = visibility.journey(owner);
+    if (step < journey) traffic += message(kv_bytes(shape, shape.dtype, count));
+    if (pass == Pass::backward && journey > 0 && step <= journey) {
+      traffic += message(kv_bytes(shape, accumulator(shape.dtype), count));
+    }
+  }
+  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ranks, rank);
+  return traffic;
+}
+
+Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layout, int ranks,
+                              int rank) {
+  const Shape& shape = problem.shape;
+  Traffic traffic;
+  for (int owner = 0; owner < ranks; ++owner) {
+    const std::int64_t count = tokens(shard(layout, problem.sequence, ranks, owner));
+    if (owner != (rank + 1) % ranks) traffic += message(kv_bytes(shape, shape.dtype, count));
+    if (pass == Pass::backward && owner != rank) {
+      traffic += message(kv_bytes(shape, accumulator(shape.dtype), count));
+    }
+  }
+  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ranks, rank);
+  return traffic;
+}
+
+/// The exchanges of one pass in a ulysses group whose inner shard has `tokens` tokens.
+Traffic all_to_all_traffic(Pass pass, const Problem& problem, std::int64_t tokens, int ranks,
+                           int rank, bool with_lse) {
+  const Shape& shape = problem.shape;
+  const std::vector<HeadShare> shares = split_heads(shape, ranks);
+  const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
+  const std::int64_t kv_e = pass == Pass::backward && replicates_kv(shape, ranks) ? a : e;
+  const auto qkv_row = [&](int r) {  // whole elements of k and v
+    const std::int64_t kv = shares[r].kv_heads.count * (shape.head_dim + shape.value_dim) * kv_e;
+    return (kv + shares[r].heads.count * shape.head_dim * e + kv_e - 1) / kv_e * kv_e;
+  };
+  const auto out_row = [&](int r) { return shares[r].heads.count * shape.value_dim * e; };
+  const auto rows = [&](int r) { return shape.batch * split_evenly(tokens, ranks, r).count; };
+
+  Traffic traffic;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer == rank) continue;
+    const bool forward = pass == Pass::forward;
+    traffic += message(forward ? rows(rank) * qkv_row(peer) : rows(rank) * out_row(peer));
+    traffic += message(forward ? rows(peer) * out_row(rank) : rows(peer) * qkv_row(rank));
+    if (with_lse) traffic += message(rows(peer) * shares[rank].heads.count * 4);
+  }
+  return traffic;
+}
+
+/// Each rank has d_sinks of its own heads, in fp32; ring all_gather.
+Traffic gather_d_sinks_traffic(const Problem& problem, int ranks, int rank) {
+  const std::vector<HeadShare> shares = split_heads(problem.shape, ranks);
+  Traffic traffic;
+  for (int part = 0; part < ranks; ++part) {
+    if (part != (rank + 1) % ranks) traffic += message(shares[part].heads.count * 4);
+  }
+  return traffic;
+}
+
+/// ulysses is usp whose ring has one rank.
+Traffic usp_traffic(Pass pass, const Problem& problem, LayoutKind layout, const UspPosition& at,
+                    bool with_lse) {
+  const HeadShare own = split_heads(problem.shape, at.ulysses_degree)[at.ulysses_rank];
+  Problem inner = problem;
+  inner.shape.heads = own.heads.count;
+  inner.shape.kv_heads = own.kv_heads.count;
+  Traffic traffic = ring_traffic(pass, inner, layout, at.ring_degree, at.ring_rank);
+  if (at.ulysses_degree == 1) return traffic;
+  const Shard shared = shard(layout, problem.sequence, at.ring_degree, at.ring_rank);
+  traffic += all_to_all_traffic(pass, problem, tokens(shared), at.ulysses_degree, at.ulysses_rank,
+                                with_lse);
+  if (pass == Pass::backward && problem.sinks) {
+    traffic += gather_d_sinks_traffic(problem, at.ulysses_degree, at.ulysses_rank);
+  }
+  return traffic;
+}
+
+Traffic pass_traffic(Pass pass, std::string_view schedule, const ScheduleOptions& options,
+                     const Problem& problem, int ranks, int rank, bool with_lse) {
+  require_valid(problem);
+  RINGSPAN_REQUIRE(rank >= 0 && rank < ranks, "traffic of rank ", rank, " of ", ranks,
+                   ": a rank is at least 0 and less than their number");
+  RINGSPAN_REQUIRE(options.all_to_all == comm::AllToAllAlgorithm::direct,
+                   "traffic: only the direct all-to-all is known without the nodes of the ranks");
+  const auto [family, layout] = choose_schedule(schedule, options);
+  switch (family) {
+    case ScheduleChoice::Family::ring: return ring_traffic(pass, problem, layout, ranks, rank);
+    case ScheduleChoice::Family::all_gather_kv:
+      return all_gather_kv_traffic(pass, problem, layout, ranks, rank);
+    case ScheduleChoice::Family::ulysses: break;
+    case ScheduleChoice::Family::usp:
+      RINGSPAN_REQUIRE(options.ulysses_degree > 0, "traffic: usp needs its ulysses_degree");
+      break;
+  }
+  const int degree = family == ScheduleChoice::Family::usp ? options.ulysses_degree : ranks;
+  const UspPosition at = usp_position(degree, options.placement, ranks, rank);
+  return usp_traffic(pass, problem, layout, at, with_lse);
+}
+
+}  // namespace
+
+Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                        const Problem& problem, int ranks, int rank, bool with_lse) {
+  return pass_traffic(Pass::forward, schedule, options, problem, ranks, rank, with_lse);
+}
+
+Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                         const Problem& problem, int ranks, int rank) {
+  return pass_traffic(Pass::backward, schedule, options, problem, ranks, rank, false);
+}
+
+}  // namespace ringspan::attention

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/schedule.hpp"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "attention/schedules/schedule_choice.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+void require_valid(const Shape& shape) {
+  const auto require_positive = [](std::string_view what, std::int64_t value) {
+    RINGSPAN_REQUIRE(value >= 1, what, " is ", value, "; it must be at least 1");
+  };
+  require_positive("batch", shape.batch);
+  require_positive("heads", shape.heads);
+  require_positive("kv_heads", shape.kv_heads);
+  require_positive("head_dim", shape.head_dim);
+  require_positive("value_dim", shape.value_dim);
+  RINGSPAN_REQUIRE(shape.heads % shape.kv_heads == 0, "kv_heads is ", shape.kv_heads,
+                   ", which does not divide the ", shape.heads, " heads");
+}
+
+/// Twice the bytes of q and v in fp64 is more than any tensor or message that a schedule makes.
+void require_addressable(const Problem& problem) {
+  const Shape& shape = problem.shape;
+  std::int64_t bytes = 2 * element_bytes(DType::f64), dims = 0;
+  bool wraps = __builtin_add_overflow(shape.head_dim, shape.value_dim, &dims);
+  for (const std::int64_t factor : {shape.batch, problem.sequence.length, shape.heads, dims}) {
+    wraps = wraps || __builtin_mul_overflow(bytes, factor, &bytes);
+  }
+  RINGSPAN_REQUIRE(!wraps, "batch ", shape.batch, " x length ", problem.sequence.length,
+                   " x heads ", shape.heads, " x dimensions ", shape.head_dim, " + ",
+                   shape.value_dim, " is more than 64 bits of bytes");
+}
+
+void require_valid(const Mask& mask) {
+  const auto require_bound = [](std::string_view what, const std::optional<std::int64_t>& bound) {
+    RINGSPAN_REQUIRE(bound.value_or(0) >= 0, "mask: ", what, " is ", *bound,
+                     "; it must be at least 0, so that every token sees itself");
+  };
+  require_bound("left", mask.left);
+  require_bound("right", mask.right);
+}
+
+int ranks_per_node(const comm::Communicator& comm) {
+  std::map<int, int> ranks;  // of each node
+  for (int rank = 0; rank < comm.size(); ++rank) ++ranks[comm.place(rank).node];
+  const int of_first = ranks.begin()->second;
+  for (const auto& node : ranks) {
+    RINGSPAN_REQUIRE(node.second == of_first, "usp: nodes have ", of_first, " or ", node.second,
+                     " ranks, so ulysses_degree must be given");
+  }
+  return of_first;
+}
+
+std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kernels,
+                                   LayoutKind layout, const ScheduleOptions& options) {
+  const int degree = options.ulysses_degree ? options.ulysses_degree : ranks_per_node(comm);
+  const UspPosition at = usp_position(degree, options.placement, comm.size(), comm.rank());
+  const comm::Communicator ulysses = comm.split(at.ring_rank, at.ulysses_rank);
+  const comm::Communicator ring = comm.split(at.ulysses_rank, at.ring_rank);
+  return make_ulysses(ulysses, kernels, make_ring(ring, kernels, layout), options.all_to_all);
+}
+
+}  // namespace
+
+void require_valid(const Problem& problem) {
+  require_valid(problem.shape);
+  require_valid(problem.sequence);
+  require_valid(problem.mask);
+  require_addressable(problem);
+  const std::optional<double>&scale = problem.softmax_scale, &softcap = problem.softcap;
+  RINGSPAN_REQUIRE(!scale || std::isfinite(*scale), "softmax_scale is ", *scale,
+                   "; it must be finite");
+  RINGSPAN_REQUIRE(!softcap || (std::isfinite(*softcap) && *softcap > 0), "softcap is ", *softcap,
+                   "; it must be positive and finite, or unset for none");
+}
+
+std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Communicator& comm,
+                                        Kernels& kernels, const ScheduleOptions& options) {
+  const auto [family, layout] = choose_schedule(name, options);
+  switch (family) {
+    case ScheduleChoice::Family::ring: return make_ring(comm, kernels, layout);
+    case ScheduleChoice::Family::all_gather_kv: return make_all_gather_kv(comm, kernels, layout);
+    case ScheduleChoice::Family::usp: return make_usp(comm, kernels, layout, options);
+    case ScheduleChoice::Family::ulysses: break;
+  }
+  const comm::Communicator alone = comm.split(comm.rank(), 0);
+  return make_ulysses(comm, kernels, make_ring(alone, kernels, layout), options.all_to_all);
+}
+
+}  // namespace ringspan::attention

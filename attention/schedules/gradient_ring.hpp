@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "attention/schedules/kv_block.hpp"
+#include "comm/communicator.hpp"
+
+namespace ringspan::attention {
+
+/// The gradients of keys and values on their way. Each follows its block one step behind it, gains
+/// a share at every rank that sees the block, and goes straight home from the last of them: for a
+/// full mask that is one more hop around the ring. Where hops copy, three blocks of memory (share,
+/// outgoing, incoming) and a fourth if a gradient can come home while another comes by; where they
+/// lend, two, because a gradient moves with its memory.
+class GradientRing {
+ public:
+  /// What moves at the end of one step, in bytes; zero is no message. A gradient comes by from
+  /// prev(), and this rank's own may come home.
+  struct Hop {
+    std::int64_t sent = 0, received = 0, home = 0;
+    int sent_to = 0, home_from = 0;
+  };
+
+  /// `hops`: all that start() will be given in one pass. `tokens`: of the largest block.
+  GradientRing(comm::Communicator comm, Kernels& kernels, const KvFormat& format,
+               std::int64_t tokens, std::span<const Hop> hops);
+  GradientRing(const GradientRing&) = delete;  // a hop in flight may rebind a buffer in here
+  GradientRing& operator=(const GradientRing&) = delete;
+
+  /// A new pass. This rank's own gradient is written here when it is complete; until then, and if
+  /// no rank sees any of its tokens, there are zeros.
+  void begin(const KvBlock& own);
+
+  /// Zeros, for this rank's share of the gradient of the block in use (of so many tokens).
+  KvBlock share(std::int64_t tokens);
+
+  /// Adds the share to the gradient of the block in use; at its owner the share begins it.
+  void add_share();
+
+  void start(const Hop& hop);
+  void finish();
+
+ private:
+  comm::Buffer take();
+  void deliver(comm::Buffer gradient);
+
+  comm::Communicator comm_;
+  Kernels& kernels_;
+  KvFormat format_;
+  KvBlock own_;
+  std::int64_t share_tokens_ = 0;
+  std::vector<comm::Buffer> free_;
+  comm::Buffer share_, held_, outgoing_, incoming_, home_;
+  comm::Request in_flight_;  // last: goes before the buffers it uses
+};
+
+}  // namespace ringspan::attention

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/schedules/head_split.hpp"
+
+#include "comm/error.hpp"
+
+namespace ringspan::attention {
+
+std::vector<HeadShare> split_heads(const Shape& shape, int ranks) {
+  RINGSPAN_REQUIRE(ranks <= shape.heads, "ulysses: ", shape.heads, " heads on ", ranks,
+                   " ranks; every rank needs a head, so at most ", shape.heads,
+                   " ranks can share them");
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  std::vector<HeadShare> shares;
+  if (!replicates_kv(shape, ranks)) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Part kv = split_evenly(shape.kv_heads, ranks, rank);
+      shares.push_back({{kv.first * group, kv.count * group}, kv});
+    }
+    return shares;
+  }
+  for (std::int64_t kv_head = 0; kv_head < shape.kv_heads; ++kv_head) {
+    const std::int64_t copies = split_evenly(ranks, shape.kv_heads, kv_head).count;
+    for (std::int64_t copy = 0; copy < copies; ++copy) {
+      const Part heads = split_evenly(group, copies, copy);
+      shares.push_back({{kv_head * group + heads.first, heads.count}, {kv_head, 1}});
+    }
+  }
+  return shares;
+}
+
+}  // namespace ringspan::attention

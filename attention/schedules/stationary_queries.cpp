@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/schedules/stationary_queries.hpp"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "comm/collectives.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+struct SavedLse final : Saved {
+  explicit SavedLse(Tensor tensor) : lse(std::move(tensor)) {}
+  Tensor lse;
+};
+
+Logits logits(const Problem& problem) {
+  return {problem.softmax_scale.value_or(1.0 / std::sqrt(problem.shape.head_dim)), problem.softcap};
+}
+
+}  // namespace
+
+StationaryQueries::StationaryQueries(comm::Communicator comm, Kernels& kernels,
+                                     const Problem& problem, std::int64_t tokens)
+    : comm_(std::move(comm)), kernels_(kernels), shape_(problem.shape), tokens_(tokens) {
+  out_ = per_query(shape_.value_dim);
+  max_ = per_query(1);
+  sum_ = per_query(1);
+  partial_ = {out_, max_, sum_};
+  forward_.logits = backward_.logits = logits(problem);
+  if (problem.sinks) {
+    d_sinks_ = Tensor(comm_.device(), accumulator(shape_.dtype), 1, 1, shape_.heads, 1);
+    d_sinks_staging_ = comm_.device().allocate(d_sinks_.view().bytes());
+  }
+}
+
+Tensor StationaryQueries::per_query(std::int64_t head_dim) const {
+  return Tensor(comm_.device(), accumulator(shape_.dtype), shape_.batch, tokens_, shape_.heads,
+                head_dim);
+}
+
+std::unique_ptr<Saved> StationaryQueries::make_saved() {
+  if (!delta_.buffer()) {
+    delta_ = per_query(1);
+    if (accumulator(shape_.dtype) != shape_.dtype) dq_ = per_query(shape_.head_dim);
+  }
+  return std::make_unique<SavedLse>(per_query(1));
+}
+
+void StationaryQueries::begin_forward(const Inputs& inputs) {
+  forward_.q = inputs.q;
+  sinks_ = inputs.sinks;
+  kernels_.fill(partial_.out, 0);
+  kernels_.fill(partial_.max, -std::numeric_limits<double>::infinity());
+  kernels_.fill(partial_.sum, 0);
+}
+
+void StationaryQueries::attend(const KvView& kv, std::span<const Tile> tiles) {
+  if (tiles.empty()) return;
+  forward_.k = kv.k;
+  forward_.v = kv.v;
+  forward_.tiles = tiles;
+  kernels_.forward(forward_, partial_);
+}
+
+void StationaryQueries::end_forward(const Outputs& outputs, Saved* saved) {
+  const TensorView lse = saved ? TensorView(dynamic_cast<SavedLse&>(*saved).lse) : outputs.lse;
+  kernels_.finalize(partial_, sinks_.data ? &sinks_ : nullptr, outputs.out, lse);
+  if (saved && outputs.lse.data) kernels_.copy(lse, outputs.lse);
+}
+
+void StationaryQueries::begin_backward(const Inputs& inputs, const Outputs& outputs,
+                                       const Saved& saved, const ConstTensorView& d_out,
+                                       const Gradients& gradients) {
+  backward_.q = inputs.q;
+  backward_.lse = dynamic_cast<const SavedLse&>(saved).lse;
+  backward_.delta = delta_;
+  backward_.d_out = d_out;
+  sinks_ = inputs.sinks;
+  const TensorView d_sinks = d_sinks_;
+  if (sinks_.data) kernels_.fill(d_sinks, 0);
+  kernels_.delta(outputs.out, d_out, backward_.lse, sinks_.data ? &sinks_ : nullptr, delta_,
+                 sinks_.data ? &d_sinks : nullptr);
+  dq_in_use_ = gradients.dq.dtype == accumulator(shape_.dtype) ? gradients.dq : TensorView(dq_);
+  kernels_.fill(dq_in_use_, 0);
+}
+
+void StationaryQueries::differentiate(const KvView& kv, std::span<const Tile> tiles,
+                                      const KvBlock& gradient) {
+  if (tiles.empty()) return;
+  backward_.k = kv.k;
+  backward_.v = kv.v;
+  backward_.tiles = tiles;
+  kernels_.backward(backward_, dq_in_use_, gradient.k, gradient.v);
+}
+
+void StationaryQueries::end_backward(const Gradients& gradients) {
+  if (dq_in_use_.data != gradients.dq.data) kernels_.copy(dq_in_use_, gradients.dq);
+  if (!sinks_.data) return;
+  const auto element = shape_.dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
+  comm::all_reduce(comm_, comm::whole(d_sinks_.buffer()), element, comm::Reduction::sum,
+                   d_sinks_staging_);
+  kernels_.copy(d_sinks_, gradients.d_sinks);
+}
+
+}  // namespace ringspan::attention

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "attention/schedule.hpp"
+#include "attention/schedules/kv_block.hpp"
+
+namespace ringspan::attention {
+
+/// The side of attention that stays on its rank while keys and values come by: forward the softmax
+/// state of the queries, backward their delta and dq. What the schedules that move K and V share.
+class StationaryQueries {
+ public:
+  StationaryQueries(comm::Communicator comm, Kernels& kernels, const Problem& problem,
+                    std::int64_t tokens);
+
+  /// Keeps the lse. The first call also reserves what the backward pass needs.
+  std::unique_ptr<Saved> make_saved();
+
+  void begin_forward(const Inputs& inputs);
+  void attend(const KvView& kv, std::span<const Tile> tiles);
+  void end_forward(const Outputs& outputs, Saved* saved);
+
+  void begin_backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
+                      const ConstTensorView& d_out, const Gradients& gradients);
+  /// Adds the block's share to dq, and this rank's share to the block's gradient.
+  void differentiate(const KvView& kv, std::span<const Tile> tiles, const KvBlock& gradient);
+  /// Collective if the problem has sinks.
+  void end_backward(const Gradients& gradients);
+
+ private:
+  Tensor per_query(std::int64_t head_dim) const;
+
+  comm::Communicator comm_;
+  Kernels& kernels_;
+  Shape shape_;
+  std::int64_t tokens_;
+  Partial partial_;
+  Tensor out_, max_, sum_;  // the memory of partial_
+  Tensor delta_;
+  Tensor dq_;  // where gradients are not in accumulator precision, and cannot be added up in place
+  Tensor d_sinks_;
+  comm::Buffer d_sinks_staging_;
+
+  // Of the pass in progress.
+  ForwardBlock forward_;
+  BackwardBlock backward_;
+  ConstTensorView sinks_;
+  TensorView dq_in_use_;
+};
+
+}  // namespace ringspan::attention
