@@ -2,46 +2,23 @@
 #include "comm/communicator.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 #include <utility>
 
-#include "comm/devices/host.hpp"
+#include "comm/collectives.hpp"
 
 namespace ringspan::comm {
-namespace {
-
-struct Ticket {
-  int color, key;
-};
-
-// Every rank's ticket, in rank order.
-std::vector<Ticket> exchange(const Communicator& comm, Ticket own) {
-  constexpr std::int64_t bytes = sizeof(Ticket);
-  const Buffer all = make_host_device()->allocate(comm.size() * bytes);
-  std::memcpy(all.data() + comm.rank() * bytes, &own, bytes);
-  std::vector<Send> sends;
-  std::vector<Recv> recvs;
-  for (int peer = 0; peer < comm.size(); ++peer) {
-    if (peer == comm.rank()) continue;
-    sends.push_back({peer, slice(all, comm.rank() * bytes, bytes)});
-    recvs.push_back({peer, slice(all, peer * bytes, bytes)});
-  }
-  comm.post("split", sends, recvs).wait();
-  std::vector<Ticket> tickets(comm.size());
-  std::memcpy(tickets.data(), all.data(), comm.size() * bytes);
-  return tickets;
-}
-
-}  // namespace
-
 Communicator::Communicator(std::shared_ptr<Transport> transport, std::shared_ptr<const World> world)
     : transport_(std::move(transport)), world_(std::move(world)), members_(transport_->size()) {
-  for (int rank = 0; rank < size(); ++rank) members_[rank] = rank;
+  std::iota(members_.begin(), members_.end(), 0);
 }
 
 Communicator Communicator::split(int color, int key) const {
   RINGSPAN_REQUIRE(color >= 0, "split: color ", color, "; a color is not negative");
-  const std::vector<Ticket> tickets = exchange(*this, {color, key});
+  struct Ticket {
+    int color, key;
+  };
+  const std::vector<Ticket> tickets = all_gather_values(*this, Ticket{color, key});
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank)
     if (tickets[rank].color == color) ranks.push_back(rank);

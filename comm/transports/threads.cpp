@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks as threads of one process. A send puts a reference to the slice into the receiver's
 // mailbox; the receiver copies, or takes the buffer over, when it waits, tests or polls.
+#include <algorithm>
 #include <exception>
+#include <iterator>
+#include <numeric>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -12,36 +16,42 @@ namespace ringspan::comm {
 namespace threads {
 namespace {
 
-class PendingBatch final : public Request::Pending {
+class PendingOperation final : public Request::Pending {
  public:
-  PendingBatch(std::shared_ptr<Engine> engine, std::shared_ptr<Batch> batch)
-      : engine_(std::move(engine)), batch_(std::move(batch)) {}
+  PendingOperation(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
+      : engine_(std::move(engine)),
+        operation_(std::move(operation)),
+        patience_(engine_->hub().options().deadline),
+        exceptions_(std::uncaught_exceptions()) {}
 
-  ~PendingBatch() override { engine_->abandon(*batch_, std::uncaught_exceptions() > exceptions_); }
+  ~PendingOperation() override {
+    engine_->abandon(*operation_, std::uncaught_exceptions() > exceptions_);
+  }
 
   bool test() override {
-    try {
-      return engine_->test(*batch_, patience_);
-    } catch (...) {
-      engine_->abandon(*batch_, true);
-      throw;
-    }
+    return abandon_on_failure([this] { return engine_->test(*operation_, patience_); });
   }
 
   void wait() override {
+    abandon_on_failure([this] { engine_->wait(*operation_); });
+  }
+
+ private:
+  // The caller may free or overwrite what it sent as soon as it sees the failure.
+  template <typename Call>
+  auto abandon_on_failure(Call call) -> decltype(call()) {
     try {
-      engine_->wait(*batch_);
+      return call();
     } catch (...) {
-      engine_->abandon(*batch_, true);
+      engine_->abandon(*operation_, true);
       throw;
     }
   }
 
- private:
   const std::shared_ptr<Engine> engine_;
-  const std::shared_ptr<Batch> batch_;
+  const std::shared_ptr<Operation> operation_;
   Patience patience_;
-  const int exceptions_ = std::uncaught_exceptions();
+  const int exceptions_;
 };
 
 class ThreadsTransport final : public Transport {
@@ -53,39 +63,38 @@ class ThreadsTransport final : public Transport {
   int size() const override { return static_cast<int>(channel_->members.size()); }
 
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
-    engine_->throw_if_failed();
+    engine_->require_working();
     for (const Send& send : sends) require_valid(operation, send);
     for (const Recv& recv : recvs) require_valid(operation, recv);
-    engine_->sleep_at_random();
-    auto batch = make_batch(operation, sends, recvs);
-    engine_->post(batch);
-    if (batch->done()) return {};
-    return Request(std::make_unique<PendingBatch>(engine_, std::move(batch)));
+    engine_->delay_for_debugging();
+    std::shared_ptr<Operation> posted = take_over(operation, sends, recvs);
+    engine_->post(posted);
+    if (posted->done()) return {};
+    return Request(std::make_unique<PendingOperation>(engine_, std::move(posted)));
   }
 
   std::shared_ptr<Transport> group(std::span<const int> ranks) override {
-    engine_->throw_if_failed();
+    engine_->require_working();
+    const std::set<int> distinct(ranks.begin(), ranks.end());
+    RINGSPAN_REQUIRE(distinct.size() == ranks.size(), "group: a rank appears twice");
+    RINGSPAN_REQUIRE(distinct.count(rank_) == 1, "group: the calling rank ", rank_,
+                     " must be one of its ranks");
     std::vector<int> members;
-    int own = -1;
     for (const int rank : ranks) {
-      RINGSPAN_REQUIRE(rank >= 0 && rank < size(), "group: rank ", rank,
-                       " is not one of the parent's 0 to ", size() - 1);
-      for (const int other : members)
-        RINGSPAN_REQUIRE(other != channel_->members[rank], "group: rank ", rank, " appears twice");
-      if (rank == rank_) own = static_cast<int>(members.size());
+      require_peer("group", rank);
       members.push_back(channel_->members[rank]);
     }
-    RINGSPAN_REQUIRE(own >= 0, "group: the calling rank ", rank_, " must be one of its ranks");
-    auto channel = engine_->hub().join(channel_->id, groups_++, members);
-    return std::make_shared<ThreadsTransport>(engine_, std::move(channel), own);
+    const auto own = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+    return std::make_shared<ThreadsTransport>(
+        engine_, engine_->hub().join(channel_->id, groups_++, members), static_cast<int>(own));
   }
 
   Device& device() override { return engine_->device(); }
   Traffic traffic() const override { return engine_->traffic(); }
 
   void reclaim(const Buffer& buffer) override {
-    engine_->throw_if_failed();
-    engine_->wait_sole_owner(buffer);
+    engine_->require_working();
+    engine_->wait_for_sole_owner(buffer);
   }
 
   void abort(const Error& cause) override {
@@ -107,27 +116,28 @@ class ThreadsTransport final : public Transport {
 
   void require_valid(std::string_view operation, const Recv& recv) const {
     require_peer(operation, recv.from);
-    if (recv.rebind && engine_->hub().world()->lends && !recv.slice.buffer) return;
-    require_inside(recv.slice);
+    const bool may_be_empty = recv.rebind && engine_->hub().world()->lends;
+    if (recv.slice.buffer || !may_be_empty) require_inside(recv.slice);
   }
 
-  std::shared_ptr<Batch> make_batch(std::string_view operation, std::span<Send> sends,
-                                    std::span<Recv> recvs) {
-    auto batch = std::make_shared<Batch>();
-    batch->channel = channel_;
-    batch->rank = engine_->rank();
-    batch->sequence = channel_->posted[rank_]++;
-    batch->operation = operation;
-    batch->sends = std::vector<Outgoing>(sends.size());
+  std::shared_ptr<Operation> take_over(std::string_view name, std::span<Send> sends,
+                                       std::span<Recv> recvs) {
+    auto operation = std::make_shared<Operation>();
+    operation->channel = channel_;
+    operation->rank = engine_->rank();
+    operation->sequence = channel_->posted[rank_]++;
+    operation->name = name;
+    operation->sends = std::vector<Outgoing>(sends.size());
     for (std::size_t i = 0; i < sends.size(); ++i) {
-      batch->sends[i].to = channel_->members[sends[i].to];
-      batch->sends[i].slice = std::move(sends[i].slice);
+      operation->sends[i].to = channel_->members[sends[i].to];
+      operation->sends[i].slice = std::move(sends[i].slice);
     }
     for (Recv& recv : recvs)
-      batch->recvs.push_back({channel_->members[recv.from], std::move(recv)});
-    batch->unreceived = static_cast<std::int64_t>(sends.size());
-    batch->expected = static_cast<std::int64_t>(recvs.size());
-    return batch;
+      operation->recvs.push_back(
+          {channel_->members[recv.from], std::move(recv.slice), recv.rebind});
+    operation->unreceived = std::ssize(sends);
+    operation->expected = std::ssize(recvs);
+    return operation;
   }
 
   const std::shared_ptr<Engine> engine_;
@@ -136,46 +146,47 @@ class ThreadsTransport final : public Transport {
   std::int64_t groups_ = 0;
 };
 
-// What its peers are told is not what launch() throws: that is the rank's own exception.
+// Peers are told that this rank failed; launch() throws what the rank threw.
 void fail_thrown(Hub& hub, int rank, ErrorKind kind, const std::string& what, Error::Where where) {
-  const std::string message = concat("rank ", rank, " failed: ", what);
-  const bool foreign = kind == ErrorKind::peer_failed;
+  const Error cause(ErrorKind::peer_failed, concat("rank ", rank, " failed: ", what), {rank, rank});
   if (where.rank < 0) where.rank = rank;
-  hub.fail(Error(ErrorKind::peer_failed, message, {rank, rank}),
-           Error(kind, foreign ? message : what, where));
+  if (where.peer < 0) where.peer = rank;
+  hub.fail(cause, Error(kind, what, where));
 }
 
-void run_rank(const std::shared_ptr<Hub>& hub, const std::shared_ptr<Channel>& channel, int rank,
+void run_rank(const std::shared_ptr<Hub>& hub, const std::shared_ptr<Channel>& everyone, int rank,
               const RankFunction& body) {
+  const std::string foreign = concat("rank ", rank, ": ");
   try {
     auto engine = std::make_shared<Engine>(hub, rank);
-    body(Communicator(std::make_shared<ThreadsTransport>(engine, channel, rank), hub->world()));
-    engine->throw_if_failed();
+    body(Communicator(std::make_shared<ThreadsTransport>(engine, everyone, rank), hub->world()));
+    engine->require_working();
   } catch (const Error& error) {
     fail_thrown(*hub, rank, error.kind(), error.what(), error.where());
   } catch (const std::exception& error) {
-    fail_thrown(*hub, rank, ErrorKind::peer_failed, error.what(), {});
+    fail_thrown(*hub, rank, ErrorKind::peer_failed, foreign + error.what(), {});
   } catch (...) {
-    fail_thrown(*hub, rank, ErrorKind::peer_failed, "unknown exception", {});
+    fail_thrown(*hub, rank, ErrorKind::peer_failed, foreign + "unknown exception", {});
   }
   hub->set_returned(rank);
 }
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   const auto hub = std::make_shared<Hub>(options);
-  std::vector<int> everyone;
-  for (int rank = 0; rank < options.ranks; ++rank) everyone.push_back(rank);
-  const auto channel = hub->join(-1, 0, everyone);
+  std::vector<int> members(options.ranks);
+  std::iota(members.begin(), members.end(), 0);
+  const auto everyone = hub->join(-1, 0, members);
 
-  std::vector<std::thread> ranks;
+  std::vector<std::thread> threads;
+  threads.reserve(members.size());
   try {
-    for (const int rank : everyone)
-      ranks.emplace_back([&, rank] { run_rank(hub, channel, rank, body); });
+    for (const int rank : members)
+      threads.emplace_back([&, rank] { run_rank(hub, everyone, rank, body); });
   } catch (const std::system_error& error) {
-    hub->fail(Error(ErrorKind::system, concat("cannot start thread ", ranks.size(), " of ",
-                                              options.ranks, ": ", error.what())));
+    hub->fail(Error(ErrorKind::system, concat("launch: thread ", threads.size(), " of ",
+                                              options.ranks, " does not start: ", error.what())));
   }
-  for (std::thread& rank : ranks) rank.join();
+  for (std::thread& thread : threads) thread.join();
   hub->finish();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/threads/engine.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -21,47 +20,52 @@ Engine::Engine(std::shared_ptr<Hub> hub, int rank)
 
 Engine::~Engine() { device_->on_poll({}); }
 
-void Engine::post(const std::shared_ptr<Batch>& batch) {
+void Engine::post(const std::shared_ptr<Operation>& operation) {
+  hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
-  for (std::size_t i = 0; i < batch->recvs.size(); ++i) {
-    Incoming& message = batch->recvs[i];
+  for (std::size_t i = 0; i < operation->recvs.size(); ++i) {
+    Incoming& message = operation->recvs[i];
     message.number = awaited_[message.from]++;
-    Lane& from = lane(*batch->channel, message.from);
-    from.expected.push_back({batch, i});
-    if (!from.arrived.empty()) ready_.push_back(&from);
+    Lane& from = lane(*operation->channel, message.from);
+    from.expected.push_back({operation, i});
+    ready_.push_back(&from);
   }
-  for (std::size_t i = 0; i < batch->sends.size(); ++i) {
-    Outgoing& message = batch->sends[i];
-    message.number = sent_[message.to]++;
-    if (message.to != rank_) {
-      const std::vector<Place>& places = hub_->world()->places;
-      traffic_.bytes_sent += message.slice.bytes();
-      traffic_.messages_sent += 1;
-      if (places[message.to].node != places[rank_].node)
-        traffic_.inter_node_bytes_sent += message.slice.bytes();
-    }
-    hub_->mailbox(message.to).push({batch, i});
+  for (std::size_t i = 0; i < operation->sends.size(); ++i) send({operation, i});
+}
+
+void Engine::send(const Letter& letter) {
+  Outgoing& message = letter.sent();
+  message.number = sent_[message.to]++;
+  if (message.to != rank_) {
+    const std::vector<Place>& places = hub_->world()->places;
+    const bool leaves_node = places[message.to].node != places[rank_].node;
+    traffic_.messages_sent += 1;
+    traffic_.bytes_sent += message.slice.bytes();
+    traffic_.inter_node_bytes_sent += leaves_node ? message.slice.bytes() : 0;
   }
+  hub_->mailbox(message.to).push(letter);  // from here on the slice may be the receiver's
 }
 
 void Engine::poll() {
+  hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
   progress();
-  throw_if_failed();
+  require_working();
 }
 
+// Also after a failure elsewhere: what has arrived is delivered.
 void Engine::progress() {
   if (closed_) return;
   for (Letter& letter : hub_->mailbox(rank_).take()) {
-    Lane& from = lane(*letter.batch->channel, letter.batch->rank);
+    Lane& from = lane(*letter.operation->channel, letter.operation->rank);
     from.arrived.push_back(std::move(letter));
-    if (!from.expected.empty()) ready_.push_back(&from);
+    ready_.push_back(&from);
   }
-  for (Lane* lane : ready_) deliver(*lane);
+  for (Lane* lane : ready_) match(*lane);
   ready_.clear();
 }
 
-void Engine::deliver(Lane& lane) {
+void Engine::match(Lane& lane) {
   while (!lane.arrived.empty() && !lane.expected.empty()) {
     if (!receive(lane.arrived.front(), lane.expected.front())) return;
     lane.arrived.pop_front();
@@ -69,51 +73,34 @@ void Engine::deliver(Lane& lane) {
   }
 }
 
-// False if the sender has withdrawn the message; then its failure is on the way.
+// False if the sender has withdrawn the message; its failure is then on the way.
 bool Engine::receive(const Letter& arrived, const Letter& expected) {
-  sleep_at_random();
-  require_match(arrived, expected);
+  delay_for_debugging();
+  require_agreement(arrived, expected);
   if (hub_->options().debug.ledger) require_order(arrived, expected);
 
-  Outgoing& sent = arrived.sent();
-  if (!sent.take()) return false;
-  move_bytes(sent, expected.expected());
-  sent.state = Outgoing::State::received;
-  arrived.batch->unreceived.fetch_sub(1);
-  if (arrived.batch->rank != rank_) hub_->mailbox(arrived.batch->rank).ring();
-
+  Operation &sender = *arrived.operation, &receiver = *expected.operation;
+  if (!arrived.sent().take()) return false;
+  move_bytes(arrived, expected);
+  arrived.sent().state = Outgoing::State::received;
+  sender.unreceived -= 1;
+  hub_->mailbox(sender.rank).ring();
   expected.expected().received = true;
-  expected.batch->expected -= 1;
+  receiver.expected -= 1;
   hub_->beat(rank_);
   return true;
 }
 
-void Engine::move_bytes(Outgoing& sent, Incoming& expected) {
-  Slice& from = sent.slice;
-  if (expected.recv.rebind && hub_->world()->lends && from.offset == 0 && from.rows == 1) {
-    *expected.recv.rebind = std::move(from.buffer);
+void Engine::move_bytes(const Letter& arrived, const Letter& expected) {
+  Slice& from = arrived.sent().slice;
+  const Incoming& to = expected.expected();
+  if (to.rebind && hub_->world()->lends && from.offset == 0 && from.rows == 1) {
+    *to.rebind = std::move(from.buffer);
     return;
   }
-  copy_on_host(expected.recv.slice, from);
-  if (expected.from != rank_) traffic_.bytes_copied += from.bytes();
+  copy_on_host(to.slice, from);
+  if (to.from != rank_) traffic_.bytes_copied += from.bytes();
   from.buffer = {};
-}
-
-void Engine::require_match(const Letter& arrived, const Letter& expected) {
-  const Batch &sender = *arrived.batch, &receiver = *expected.batch;
-  const std::int64_t sent = arrived.sent().slice.bytes();
-  const std::int64_t awaited = expected.expected().recv.slice.bytes();
-  const std::string both =
-      concat("rank ", sender.rank, " sends ", sent, " bytes in operation ", sender.sequence, ", ",
-             sender.operation, ", where rank ", rank_, " expects ", awaited, " bytes in operation ",
-             receiver.sequence, ", ", receiver.operation);
-  if (sent != awaited || sender.operation != receiver.operation)
-    fail(Error(ErrorKind::peer_failed, both,
-               {rank_, sender.rank, receiver.operation, receiver.sequence}));
-}
-
-void Engine::require_order(const Letter& arrived, const Letter& expected) {
-  (void)arrived, (void)expected;
 }
 
 void Engine::fail(const Error& cause) {
@@ -121,24 +108,25 @@ void Engine::fail(const Error& cause) {
   hub_->throw_failure(rank_);
 }
 
-void Engine::throw_if_failed() {
-  if (!dropped_.empty()) hub_->fail(Error(ErrorKind::peer_failed, dropped_, {rank_, rank_}));
+void Engine::require_working() {
+  if (dropped_) hub_->fail(*dropped_);
   if (hub_->failed()) hub_->throw_failure(rank_);
 }
 
-void Engine::abandon(Batch& batch, bool unwinding) {
-  if (batch.done()) return;
+void Engine::abandon(Operation& operation, bool unwinding) {
+  if (operation.done()) return;
   closed_ = true;
-  for (Outgoing& message : batch.sends) message.withdraw();
-  if (hub_->failed()) return;
-  dropped_ = concat("rank ", rank_, " dropped the pending request of operation ", batch.sequence,
-                    ", ", batch.operation);
-  if (!unwinding)
-    hub_->fail(
-        Error(ErrorKind::peer_failed, dropped_, {rank_, rank_, batch.operation, batch.sequence}));
+  for (Outgoing& message : operation.sends) message.withdraw();
+  if (!dropped_) {
+    dropped_.emplace(ErrorKind::peer_failed,
+                     concat("rank ", rank_, " dropped the pending request of operation ",
+                            operation.sequence, ", ", operation.name),
+                     Error::Where{rank_, rank_, operation.name, operation.sequence});
+  }
+  if (!unwinding) hub_->fail(*dropped_);
 }
 
-void Engine::sleep_at_random() {
+void Engine::delay_for_debugging() {
   const double longest = hub_->options().debug.max_delay;
   if (longest <= 0) return;
   std::uniform_real_distribution<double> seconds(0, longest);

@@ -6,10 +6,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,44 +16,47 @@
 
 namespace ringspan::comm::threads {
 
-/// For how long the ranks waited for have shown no progress, judged by their heartbeats.
+/// For how long those waited for have shown no progress, judged by a heartbeat.
 class Patience {
  public:
-  /// Seconds without progress. A pause of the caller longer than `longest` counts as that much: if
-  /// it could not run, perhaps nobody could.
-  double spent(std::int64_t heartbeat, double longest);
+  /// A pause of the caller counts as at most `longest` seconds: if it could not run for longer,
+  /// perhaps nobody could.
+  explicit Patience(double longest) : longest_(longest) {}
+
+  /// Seconds without progress so far.
+  double spent(std::int64_t heartbeat);
 
  private:
+  const double longest_;
   std::int64_t heartbeat_ = -1;
-  std::int64_t checked_ = 0;
+  std::int64_t asked_at_ = 0;
   double spent_ = 0;
 };
 
-/// One rank's side of the transport, for all its groups; used by that rank's thread alone. Messages
-/// are matched and copied here, by the receiver, whenever the rank waits, tests or polls.
+/// One rank's side of the transport, for all its groups; used by that rank's thread alone. It
+/// matches what arrives with what it expects, and copies, whenever the rank waits, tests or polls.
 class Engine {
  public:
   Engine(std::shared_ptr<Hub> hub, int rank);
   ~Engine();
 
-  Hub& hub() { return *hub_; }
+  Hub& hub() const { return *hub_; }
   int rank() const { return rank_; }
-  Device& device() { return *device_; }
+  Device& device() const { return *device_; }
   const Traffic& traffic() const { return traffic_; }
 
-  /// Queues a batch whose peers are world ranks and sends its messages off.
-  void post(const std::shared_ptr<Batch>& batch);
-  void wait(Batch& batch);
-  bool test(Batch& batch, Patience& patience);
-  void wait_sole_owner(const Buffer& buffer);
+  void post(const std::shared_ptr<Operation>& operation);
+  void wait(Operation& operation);
+  bool test(Operation& operation, Patience& patience);
+  void wait_for_sole_owner(const Buffer& buffer);
 
-  /// The owner of the batch lets go of it: takes back what nobody has received. `unwinding`: an
-  /// exception is the reason, and names the cause better if it reaches the launcher.
-  void abandon(Batch& batch, bool unwinding);
+  /// Takes back what nobody has received of an operation that will not be waited for. `unwinding`:
+  /// because of an exception, which names the cause better if it gets as far as the launcher.
+  void abandon(Operation& operation, bool unwinding);
 
   /// Throws the first failure of the world, if there is one.
-  void throw_if_failed();
-  void sleep_at_random();
+  void require_working();
+  void delay_for_debugging();
 
  private:
   /// Messages of one peer in one group that wait for their other half, in order.
@@ -65,18 +66,23 @@ class Engine {
   using Predicate = std::function<bool()>;
 
   Lane& lane(const Channel& channel, int peer) { return lanes_[{channel.id, peer}]; }
+  void send(const Letter& letter);
   void poll();
   void progress();
-  void deliver(Lane& lane);
+  void match(Lane& lane);
   bool receive(const Letter& arrived, const Letter& expected);
-  void move_bytes(Outgoing& sent, Incoming& expected);
-  void require_match(const Letter& arrived, const Letter& expected);
+  void move_bytes(const Letter& arrived, const Letter& expected);
+
+  // ledger.cpp
+  void require_agreement(const Letter& arrived, const Letter& expected);
   void require_order(const Letter& arrived, const Letter& expected);
+  const Operation* expecting(int peer, std::int64_t number) const;
   [[noreturn]] void fail(const Error& cause);
 
+  // wait.cpp
   void block(const Predicate& done, const std::function<Waiting()>& waiting);
   bool spin(const Predicate& done, std::int64_t seen) const;
-  void require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen);
+  void require_alive(Waiting waiting, Patience& patience, std::int64_t seen);
   double nap() const;
 
   const std::shared_ptr<Hub> hub_;
@@ -84,10 +90,10 @@ class Engine {
   const std::unique_ptr<Device> device_;
   Traffic traffic_;
   std::map<std::pair<int, int>, Lane> lanes_;  // [channel, world rank of the peer]
-  std::vector<Lane*> ready_;                   // lanes with both halves of a message
+  std::vector<Lane*> ready_;                   // lanes that may hold both halves of a message
   std::vector<std::int64_t> sent_, awaited_;   // messages so far, [world rank of the peer]
-  bool closed_ = false;                        // a batch was abandoned: nothing may be received
-  std::string dropped_;                        // the cause to report at the next call
+  bool closed_ = false;           // an operation was abandoned: receive nothing into its buffers
+  std::optional<Error> dropped_;  // to be reported at the next call
   std::mt19937_64 random_;
 };
 

@@ -7,9 +7,8 @@
 namespace ringspan::comm::threads {
 
 std::int64_t steady_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
 Hub::Hub(const LaunchOptions& options)
@@ -34,11 +33,6 @@ void Hub::pass_on(int rank, std::int64_t heartbeat) {
   own = std::max(own.load(), heartbeat);
 }
 
-void Hub::set_returned(int rank) {
-  ranks_[rank].returned = true;
-  for (Rank& other : ranks_) other.mailbox.ring();
-}
-
 void Hub::set_waiting(int rank, std::optional<Waiting> waiting) {
   const std::lock_guard lock(ranks_[rank].mutex);
   ranks_[rank].waiting = std::move(waiting);
@@ -46,44 +40,52 @@ void Hub::set_waiting(int rank, std::optional<Waiting> waiting) {
 
 std::optional<Waiting> Hub::waiting(int rank) const {
   const std::lock_guard lock(ranks_[rank].mutex);
-  return ranks_[rank].waiting;
+  const std::optional<Waiting>& waiting = ranks_[rank].waiting;
+  const bool current = waiting && steady_now() - waiting->looked_at < options_.deadline * 1e9;
+  return current ? waiting : std::nullopt;
+}
+
+void Hub::set_returned(int rank) {
+  ranks_[rank].returned = true;
+  for (Rank& other : ranks_) other.mailbox.ring();
 }
 
 void Hub::fail(const Error& cause, const Error& thrown) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
-    failure_.emplace(Failure{cause, thrown});
+    failure_ = Failure{cause, thrown};
     failed_ = true;
   }
   for (Rank& rank : ranks_) rank.mailbox.ring();
 }
 
-// A fresh Error each time: an exception object is not for several threads.
+// A new Error each time: one exception object is not for several threads.
 void Hub::throw_failure(int rank) const {
   const std::lock_guard lock(mutex_);
-  Error::Where where = failure_->cause.where();
+  const Error& cause = failure_->cause;
+  Error::Where where = cause.where();
   where.rank = rank;
-  throw Error(failure_->cause.kind(), failure_->cause.what(), where);
+  throw Error(cause.kind(), cause.what(), where);
 }
 
 void Hub::finish() const {
   if (failed()) throw failure_->thrown;
-  if (options_.debug.ledger) check_operation_counts();
+  if (options_.debug.ledger) require_equal_counts();
 }
 
-void Hub::check_operation_counts() const {
+void Hub::require_equal_counts() const {
   for (const auto& [key, channel] : channels_) {
-    for (std::size_t i = 1; i < channel->members.size(); ++i) {
-      const std::int64_t first = channel->posted[0], other = channel->posted[i];
-      if (first == other) continue;
-      const int fewer = channel->members[first < other ? 0 : i];
-      throw Error(ErrorKind::peer_failed,
-                  concat("ledger: rank ", channel->members[0], " posted ", first,
-                         " operations and rank ", channel->members[i], " posted ", other,
-                         " in a group of both; every rank of a group posts every operation"),
-                  {.peer = fewer});
-    }
+    const auto& counts = channel->posted;
+    const auto fewest = std::min_element(counts.begin(), counts.end());
+    const auto most = std::max_element(counts.begin(), counts.end());
+    if (*fewest == *most) continue;
+    const int lacking = channel->members[fewest - counts.begin()];
+    throw Error(ErrorKind::peer_failed,
+                concat("ledger: rank ", lacking, " posted ", *fewest, " operations in a group in ",
+                       "which rank ", channel->members[most - counts.begin()], " posted ", *most,
+                       "; every rank of a group posts every operation"),
+                {lacking, lacking});
   }
 }
 

@@ -16,19 +16,23 @@
 
 namespace ringspan::comm::threads {
 
-/// What a blocked rank waits for, published for the diagnosis of others.
+/// Nanoseconds of a steady clock.
+std::int64_t steady_now();
+
+/// What a blocked rank waits for, published so that others can find out whom to blame.
 struct Waiting {
-  std::shared_ptr<const Channel> channel;  // null: not for an operation of a group
+  std::shared_ptr<const Channel> channel;  // null: for no operation of a group
   std::int64_t sequence = -1;
   std::string operation;
-  std::vector<int> peers;  // world ranks
+  std::vector<int> peers;      // world ranks
+  std::int64_t looked_at = 0;  // when the rank last looked, of steady_now()
 };
 
 /// What the ranks of one world share: mailboxes, groups, heartbeats and the first failure.
 ///
 /// Heartbeats: a rank's is the time of its last real progress; while it waits it passes on the
-/// newest heartbeat of those it waits for. So a chain of waits behind a slow rank that progresses
-/// stays fresh, while in a cycle of waits the newest value has no source and goes stale.
+/// newest of those it waits for. A chain of waits behind a slow rank that progresses thus stays
+/// fresh; in a cycle of waits no new time ever enters, and it goes stale.
 class Hub {
  public:
   explicit Hub(const LaunchOptions& options);
@@ -38,29 +42,32 @@ class Hub {
   int size() const { return options_.ranks; }
   Mailbox& mailbox(int rank) { return ranks_[rank].mailbox; }
 
-  /// The group made by the `call`-th group() of a parent, the same object for all its members.
+  /// The group made by the `call`-th group() of a parent: one object for all its members, who need
+  /// not wait for each other to get it.
   std::shared_ptr<Channel> join(int parent, std::int64_t call, const std::vector<int>& members);
 
-  void beat(int rank);                             // real progress
-  void pass_on(int rank, std::int64_t heartbeat);  // that of a peer waited for
+  void beat(int rank);
+  void pass_on(int rank, std::int64_t heartbeat);
   std::int64_t heartbeat(int rank) const { return ranks_[rank].heartbeat.load(); }
 
+  void set_waiting(int rank, std::optional<Waiting> waiting);
+  /// Empty if the rank does not wait, or has not looked after its wait for a whole deadline.
+  std::optional<Waiting> waiting(int rank) const;
+
+  /// The rank's function has ended; whatever it sent is in the mailboxes.
   void set_returned(int rank);
   bool returned(int rank) const { return ranks_[rank].returned.load(); }
 
-  void set_waiting(int rank, std::optional<Waiting> waiting);
-  std::optional<Waiting> waiting(int rank) const;
-
-  /// Records the first cause and wakes everybody; later causes are dropped. `thrown`: what launch()
-  /// throws in its place, where a rank's own exception says more than what its peers are told.
+  /// Records the first cause and wakes everybody; later causes are dropped. `thrown` is what
+  /// launch() throws, if a rank's own exception says more than what its peers are told.
   void fail(const Error& cause) { fail(cause, cause); }
   void fail(const Error& cause, const Error& thrown);
   bool failed() const { return failed_.load(); }
   [[noreturn]] void throw_failure(int rank) const;
 
-  /// What to tell when `rank` has waited in vain: follows the waits to the rank to blame.
+  /// What to report when `rank` has waited in vain.
   Error blame(int rank, const Waiting& waiting) const;
-  /// The same when `peer`, which it needs, has returned.
+  /// The same when `peer`, which it waits for, has returned.
   Error blame_returned(int rank, const Waiting& waiting, int peer) const;
 
   /// When all ranks have ended: throws the first failure, or what the ledger finds.
@@ -71,7 +78,7 @@ class Hub {
     Mailbox mailbox;
     std::atomic<std::int64_t> heartbeat{0};
     std::atomic<bool> returned{false};
-    mutable std::mutex mutex;
+    mutable std::mutex mutex;  // of `waiting`
     std::optional<Waiting> waiting;
   };
   struct Failure {
@@ -79,18 +86,15 @@ class Hub {
   };
 
   int stalest(const Waiting& waiting) const;
-  void check_operation_counts() const;
+  void require_equal_counts() const;
 
   const LaunchOptions options_;
-  std::shared_ptr<const World> world_;
+  const std::shared_ptr<const World> world_;
   std::vector<Rank> ranks_;
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;  // of what follows
   std::optional<Failure> failure_;
   std::map<std::tuple<int, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>> channels_;
 };
-
-/// Nanoseconds of a steady clock.
-std::int64_t steady_now();
 
 }  // namespace ringspan::comm::threads

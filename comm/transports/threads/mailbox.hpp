@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/transports/threads/batch.hpp"
+#include "comm/transports/threads/operation.hpp"
 
 namespace ringspan::comm::threads {
 

@@ -22,39 +22,38 @@ void relax() {
 
 }  // namespace
 
-double Patience::spent(std::int64_t heartbeat, double longest) {
+double Patience::spent(std::int64_t heartbeat) {
   const std::int64_t now = steady_now();
-  if (heartbeat > heartbeat_)
-    spent_ = 0;
-  else
-    spent_ += std::min((now - checked_) * 1e-9, longest);
+  spent_ = heartbeat > heartbeat_ ? 0 : spent_ + std::min((now - asked_at_) * 1e-9, longest_);
   heartbeat_ = std::max(heartbeat_, heartbeat);
-  checked_ = now;
+  asked_at_ = now;
   return spent_;
 }
 
-void Engine::wait(Batch& batch) {
-  sleep_at_random();
-  block([&] { return batch.done(); },
-        [&] {
-          return Waiting{batch.channel, batch.sequence, batch.operation, batch.awaited()};
-        });
+void Engine::wait(Operation& operation) {
+  delay_for_debugging();
+  block(
+      [&] { return operation.done(); },
+      [&] {
+        return Waiting{operation.channel, operation.sequence, operation.name, operation.awaited()};
+      });
 }
 
-bool Engine::test(Batch& batch, Patience& patience) {
+bool Engine::test(Operation& operation, Patience& patience) {
   const std::int64_t seen = hub_->mailbox(rank_).events();
   progress();
-  if (batch.done()) {
-    hub_->set_waiting(rank_, {});
-    hub_->beat(rank_);
-    return true;
+  if (!operation.done()) {
+    require_working();
+    require_alive({operation.channel, operation.sequence, operation.name, operation.awaited()},
+                  patience, seen);
+    return false;
   }
-  throw_if_failed();
-  require_alive({batch.channel, batch.sequence, batch.operation, batch.awaited()}, patience, seen);
-  return false;
+  hub_->set_waiting(rank_, {});
+  hub_->beat(rank_);
+  return true;
 }
 
-void Engine::wait_sole_owner(const Buffer& buffer) {
+void Engine::wait_for_sole_owner(const Buffer& buffer) {
   block([&] { return !buffer || buffer.sole_owner(); },
         [&] {
           Waiting waiting;
@@ -66,12 +65,12 @@ void Engine::wait_sole_owner(const Buffer& buffer) {
 }
 
 void Engine::block(const Predicate& done, const std::function<Waiting()>& waiting) {
-  Patience patience;
+  Patience patience(2 * nap() + kSpin * 1e-9);
   for (;;) {
     const std::int64_t seen = hub_->mailbox(rank_).events();
     progress();
     if (done()) break;
-    throw_if_failed();
+    require_working();
     if (spin(done, seen)) continue;
 
     const Waiting now = waiting();
@@ -93,18 +92,20 @@ bool Engine::spin(const Predicate& done, std::int64_t seen) const {
       if (hub_->mailbox(rank_).events() != seen || done()) return true;
       relax();
     }
+    std::this_thread::yield();  // to other processes on a busy machine
   } while (steady_now() < end);
   return false;
 }
 
-// Short enough that heartbeats pass along a chain of all ranks within the deadline.
+// Short enough for heartbeats to pass along a chain of all ranks within the deadline.
 double Engine::nap() const {
   return std::clamp(hub_->options().deadline / (4 * hub_->size()), 1e-4, 0.1);
 }
 
-// `seen`: events before the last look at the mailbox. If there are no more, that look found
-// everything that a peer did before it returned.
-void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen) {
+// `seen`: events before the last look into the mailbox. If there are no more now, that look has
+// found everything a peer did before it returned.
+void Engine::require_alive(Waiting waiting, Patience& patience, std::int64_t seen) {
+  waiting.looked_at = steady_now();
   hub_->set_waiting(rank_, waiting);
   std::int64_t oldest = std::numeric_limits<std::int64_t>::max(), newest = 0;
   for (const int peer : waiting.peers) {
@@ -115,8 +116,8 @@ void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int6
   }
   hub_->pass_on(rank_, newest);
   // An operation needs all of its peers; a lent buffer may be with any one of them.
-  const double spent = patience.spent(waiting.channel ? oldest : newest, 2 * nap() + kSpin * 1e-9);
-  if (spent > hub_->options().deadline) fail(hub_->blame(rank_, waiting));
+  if (patience.spent(waiting.channel ? oldest : newest) > hub_->options().deadline)
+    fail(hub_->blame(rank_, waiting));
 }
 
 }  // namespace ringspan::comm::threads

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/transport.hpp"
 
 namespace ringspan::comm::threads {
 
-/// One group: what its members share. `posted` is for diagnosis and for the ledger.
+/// What the members of one group share. `posted` serves diagnosis and the ledger only.
 struct Channel {
   Channel(int number, std::vector<int> ranks)
       : id(number), members(std::move(ranks)), posted(members.size()) {}
@@ -33,7 +33,7 @@ struct Outgoing {
     return state.compare_exchange_strong(expected, State::taken);
   }
 
-  /// After this nobody reads the slice any more. Waits only for a copy that is under way.
+  /// Afterwards nobody reads the slice any more. Waits for no more than a copy that is under way.
   void withdraw() {
     State expected = State::posted;
     if (state.compare_exchange_strong(expected, State::withdrawn)) return;
@@ -42,20 +42,21 @@ struct Outgoing {
 
   int to = 0;  // world rank
   Slice slice;
-  std::int64_t number = 0;  // among all messages between these two ranks, over all groups
+  std::int64_t number = 0;  // among all messages from this rank to that one, over all groups
   std::atomic<State> state{State::posted};
 };
 
 /// The receiver's half; only its own thread touches it.
 struct Incoming {
   int from = 0;  // world rank
-  Recv recv;
+  Slice slice;
+  Buffer* rebind = nullptr;
   std::int64_t number = 0;
   bool received = false;
 };
 
-/// One posted operation of one rank. Receivers of its messages share it.
-struct Batch {
+/// What one rank posted at once. The receivers of its messages share it.
+struct Operation {
   bool done() const { return expected == 0 && unreceived.load() == 0; }
 
   /// World ranks that have yet to send or receive.
@@ -71,19 +72,19 @@ struct Batch {
   std::shared_ptr<Channel> channel;
   int rank = 0;               // world rank
   std::int64_t sequence = 0;  // within the channel
-  std::string operation;
+  std::string name;
   std::vector<Outgoing> sends;
   std::vector<Incoming> recvs;
   std::atomic<std::int64_t> unreceived{0};  // of sends
   std::int64_t expected = 0;                // of recvs
 };
 
-/// Message `index` of a batch, on its way to or awaited by the rank that holds this.
+/// Message `index` of an operation, in the hands of its receiver.
 struct Letter {
-  Outgoing& sent() const { return batch->sends[index]; }
-  Incoming& expected() const { return batch->recvs[index]; }
+  Outgoing& sent() const { return operation->sends[index]; }
+  Incoming& expected() const { return operation->recvs[index]; }
 
-  std::shared_ptr<Batch> batch;
+  std::shared_ptr<Operation> operation;
   std::size_t index = 0;
 };
 
