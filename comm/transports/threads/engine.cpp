@@ -93,14 +93,16 @@ bool Engine::receive(const Letter& arrived, const Letter& expected) {
 
 void Engine::move_bytes(const Letter& arrived, const Letter& expected) {
   Slice& from = arrived.sent().slice;
-  const Incoming& to = expected.expected();
+  Incoming& to = expected.expected();
   if (to.rebind && hub_->world()->lends && from.offset == 0 && from.rows == 1) {
     *to.rebind = std::move(from.buffer);
-    return;
+  } else {
+    copy_on_host(to.slice, from);
+    if (to.from != rank_) traffic_.bytes_copied += from.bytes();
   }
-  copy_on_host(to.slice, from);
-  if (to.from != rank_) traffic_.bytes_copied += from.bytes();
+  // A peer may hold the operation for a moment longer than its request; not so the buffers.
   from.buffer = {};
+  to.slice.buffer = {};
 }
 
 void Engine::fail(const Error& cause) {
