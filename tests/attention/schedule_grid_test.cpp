@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every schedule, forward and backward, against the oracle on the full grid in fp32: one reference
+// per problem, one launch per problem and number of ranks. Minutes, so in release only.
+#include <future>
+#include <iostream>
+
+#include "comm/error.hpp"
+#include "tests/attention/schedule_run.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+const std::vector<int> kRanks{1, 2, 3, 4, 5, 7, 8};
+const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
+const std::vector<int> kLengths{1, 3, 7, 16, 29, 257};
+
+/// A problem with what is right for it.
+struct Reference {
+  Problem problem;
+  OracleInputs inputs;
+  OracleResults results;
+};
+
+std::vector<NamedSchedule> grid_schedules(int ranks) {
+  std::vector<NamedSchedule> schedules;
+  for (const NamedSchedule& schedule : all_schedules(ranks)) {
+    // All layouts of all_gather_kv are in the pairwise cover; that of its use is zigzag.
+    const bool other_layout =
+        schedule.options.layout.value_or(LayoutKind::zigzag) != LayoutKind::zigzag;
+    if (!other_layout) schedules.push_back(schedule);
+  }
+  return schedules;
+}
+
+/// Problems in the order of the grid, each worked out while the one before it is in use.
+class References {
+ public:
+  explicit References(std::vector<Problem> problems) : problems_(std::move(problems)) { start(); }
+
+  bool done() const { return next_ > problems_.size(); }
+  Reference take() {
+    Reference reference = pending_.get();
+    start();
+    return reference;
+  }
+
+ private:
+  void start() {
+    if (next_ < problems_.size()) {
+      pending_ = std::async(std::launch::async, [problem = problems_[next_]] {
+        OracleInputs inputs = random_inputs(problem, 3);
+        OracleResults results = oracle(problem, inputs);
+        return Reference{problem, std::move(inputs), std::move(results)};
+      });
+    }
+    ++next_;
+  }
+
+  std::vector<Problem> problems_;
+  std::size_t next_ = 0;
+  std::future<Reference> pending_;
+};
+
+struct Count {
+  int computed = 0, refused = 0;
+};
+
+/// All schedules on so many ranks, in one launch.
+void check(const Reference& reference, int ranks, Count& count) {
+  const std::vector<NamedSchedule> schedules = grid_schedules(ranks);
+  std::vector<WholeResults> results(schedules.size(), WholeResults(reference.problem));
+  std::vector<std::string> refusals(schedules.size());
+  comm::launch("threads", {.ranks = ranks, .deadline = 30}, [&](const comm::Communicator& comm) {
+    const std::unique_ptr<Kernels> kernels = make_kernels("cpu", comm.device());
+    for (std::size_t i = 0; i < schedules.size(); ++i) {
+      const auto made = make_schedule(schedules[i].name, comm, *kernels, schedules[i].options);
+      try {
+        run_rank(*made, comm, reference.problem, reference.inputs).put_into(results[i], false);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::invalid_argument) throw;
+        if (comm.rank() == 0) refusals[i] = error.what();
+      }
+    }
+  });
+  for (std::size_t i = 0; i < schedules.size(); ++i) {
+    SCOPED_TRACE(
+        concat(describe(schedules[i]), " on ", ranks, " ranks, ", describe(reference.problem)));
+    if (ulysses_degree(schedules[i], ranks) > reference.problem.shape.heads) {
+      EXPECT_NE(refusals[i], "");
+      ++count.refused;
+    } else {
+      EXPECT_EQ(refusals[i], "");
+      EXPECT_TRUE(matches(results[i], reference.results, DType::f32));
+      ++count.computed;
+    }
+  }
+}
+
+using MaskAndDim = std::tuple<const char*, int>;
+
+class ScheduleGridTest : public testing::TestWithParam<MaskAndDim> {};
+
+TEST_P(ScheduleGridTest, MatchesTheOracle) {
+  const auto [mask, head_dim] = GetParam();
+  std::vector<Problem> problems;
+  for (const int length : kLengths) {
+    for (const auto& [heads, kv_heads] : kHeads) {
+      for (const int batch : {1, 3}) {
+        problems.push_back(make_problem(mask, length,
+                                        {.batch = batch,
+                                         .heads = heads,
+                                         .kv_heads = kv_heads,
+                                         .head_dim = head_dim,
+                                         .value_dim = head_dim}));
+      }
+    }
+  }
+  Count count;
+  for (References references(std::move(problems)); !references.done();) {
+    const Reference reference = references.take();
+    for (const int ranks : kRanks) check(reference, ranks, count);
+  }
+  std::cout << mask << ", head_dim " << head_dim << ": " << count.computed
+            << " points computed and compared, " << count.refused << " refused\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, ScheduleGridTest,
+                         testing::Combine(testing::Values("full", "causal", "window:40",
+                                                          "window:7:3", "documents",
+                                                          "documents+causal+window:40"),
+                                          testing::Values(6, 64, 72, 128)));
+
+}  // namespace
+}  // namespace ringspan::attention

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/attention/schedule_run.hpp"
+
+#include <algorithm>
+
+#include "comm/error.hpp"
+
+namespace ringspan::attention {
+
+std::string describe(const NamedSchedule& schedule) {
+  std::string text;
+  const auto add = [&](const auto&... parts) {
+    text += concat(text.empty() ? "(" : ", ", parts...);
+  };
+  const ScheduleOptions& options = schedule.options;
+  if (options.layout) add(name(*options.layout));
+  if (options.ulysses_degree) add("ulysses ", options.ulysses_degree);
+  if (options.placement == Placement::ring_inner) add("ring_inner");
+  if (options.all_to_all == comm::AllToAllAlgorithm::hierarchical) add("hierarchical");
+  return schedule.name + text + (text.empty() ? "" : ")");
+}
+
+std::vector<NamedSchedule> all_schedules(int ranks) {
+  std::vector<NamedSchedule> all{{"ring"}, {"striped"}, {"zigzag"}, {"ulysses"}};
+  for (const LayoutKind layout :
+       {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
+    all.push_back({"all_gather_kv", {.layout = layout}});
+  }
+  for (int degree = 1; degree <= ranks; ++degree) {
+    if (ranks % degree != 0) continue;
+    for (const Placement placement : {Placement::ulysses_inner, Placement::ring_inner}) {
+      all.push_back({"usp", {.ulysses_degree = degree, .placement = placement}});
+    }
+  }
+  return all;
+}
+
+int ulysses_degree(const NamedSchedule& schedule, int ranks) {
+  if (schedule.name == "ulysses") return ranks;
+  return schedule.name == "usp" ? schedule.options.ulysses_degree : 1;
+}
+
+Problem make_problem(std::string_view mask, std::int64_t length, const Shape& shape) {
+  Problem problem;
+  problem.shape = shape;
+  problem.mask = parse_mask(mask);
+  problem.sequence.length = length;
+  if (problem.mask.documents) {
+    for (std::int64_t left = length - length / 8, next = 0; left > 0; left -= next) {
+      problem.sequence.documents.push_back(next = std::min(left, (next * 5 + 3) % 18));
+    }
+  }
+  return problem;
+}
+
+std::string describe(const Problem& problem) {
+  const Shape& shape = problem.shape;
+  std::string text = concat(name(problem.mask), ", ", problem.sequence.length, " tokens, batch ",
+                            shape.batch, ", heads ", shape.heads, "/", shape.kv_heads,
+                            ", head_dim ", shape.head_dim, ", ", name(shape.dtype));
+  if (shape.value_dim != shape.head_dim) text += concat(", value_dim ", shape.value_dim);
+  if (problem.softcap) text += concat(", softcap ", *problem.softcap);
+  if (problem.sinks) text += ", sinks";
+  return text;
+}
+
+WholeResults::WholeResults(const Problem& problem) {
+  const Shape& s = problem.shape;
+  const std::int64_t tokens = problem.sequence.length;
+  out = Array(s.batch, tokens, s.heads, s.value_dim);
+  lse = Array(s.batch, tokens, s.heads, 1);
+  dq = Array(s.batch, tokens, s.heads, s.head_dim);
+  dk = Array(s.batch, tokens, s.kv_heads, s.head_dim);
+  dv = Array(s.batch, tokens, s.kv_heads, s.value_dim);
+  if (problem.sinks) d_sinks = Array(1, 1, s.heads, 1);
+}
+
+RankTensors::RankTensors(comm::Device& device, const Problem& problem, const Shard& shard,
+                         const OracleInputs& whole)
+    : tokens(positions(shard)) {
+  const Shape& s = problem.shape;
+  const auto input = [&](const Array& array) {
+    return make_tensor(device, take_tokens(array, tokens), s.dtype);
+  };
+  q = input(whole.q);
+  k = input(whole.k);
+  v = input(whole.v);
+  d_out = input(whole.d_out);
+  const auto result = [&](DType dtype, std::int64_t heads, std::int64_t dim) {
+    return Tensor(device, dtype, s.batch, std::ssize(tokens), heads, dim);
+  };
+  out = result(s.dtype, s.heads, s.value_dim);
+  lse = result(DType::f32, s.heads, 1);
+  dq = result(s.dtype, s.heads, s.head_dim);
+  dk = result(s.dtype, s.kv_heads, s.head_dim);
+  dv = result(s.dtype, s.kv_heads, s.value_dim);
+  if (!problem.sinks) return;
+  sinks = Tensor(device, DType::f32, 1, 1, s.heads, 1);
+  for (std::int64_t h = 0; h < s.heads; ++h) {
+    static_cast<float*>(sinks.view().data)[h] = static_cast<float>(whole.sinks[h]);
+  }
+  d_sinks = Tensor(device, DType::f32, 1, 1, s.heads, 1);
+}
+
+Inputs RankTensors::inputs() const { return {q, k, v, sinks}; }
+
+Gradients RankTensors::gradients() const { return {dq, dk, dv, d_sinks}; }
+
+void RankTensors::put_into(WholeResults& whole, bool with_d_sinks) const {
+  put_tokens(read(out), tokens, whole.out);
+  put_tokens(read(lse), tokens, whole.lse);
+  put_tokens(read(dq), tokens, whole.dq);
+  put_tokens(read(dk), tokens, whole.dk);
+  put_tokens(read(dv), tokens, whole.dv);
+  if (with_d_sinks) whole.d_sinks = read(d_sinks);
+}
+
+RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
+                     const OracleInputs& inputs) {
+  RankTensors tensors(comm.device(), problem, schedule.shard(problem.sequence), inputs);
+  const std::unique_ptr<Plan> plan = schedule.plan(problem);
+  const std::unique_ptr<Saved> saved = plan->make_saved();
+  plan->forward(tensors.inputs(), tensors.outputs(), saved.get());
+  plan->backward(tensors.inputs(), tensors.outputs(), *saved, tensors.d_out, tensors.gradients());
+  return tensors;
+}
+
+WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,
+                 const comm::LaunchOptions& options, std::string_view kernels) {
+  WholeResults whole(problem);
+  comm::launch("threads", options, [&](const comm::Communicator& comm) {
+    const std::unique_ptr<Kernels> local = make_kernels(kernels, comm.device());
+    const std::unique_ptr<Schedule> made =
+        make_schedule(schedule.name, comm, *local, schedule.options);
+    run_rank(*made, comm, problem, inputs).put_into(whole, problem.sinks && comm.rank() == 0);
+  });
+  return whole;
+}
+
+testing::AssertionResult matches(const WholeResults& actual, const OracleResults& expected,
+                                 DType dtype) {
+  const Bound stored{.stored = dtype}, fp32{};
+  for (const testing::AssertionResult& result :
+       {close("out", actual.out, expected.out, expected.out_unit, stored),
+        close("lse", actual.lse, expected.lse, expected.lse_unit, fp32),
+        close("dq", actual.dq, expected.dq, expected.dq_unit, stored),
+        close("dk", actual.dk, expected.dk, expected.dk_unit, stored),
+        close("dv", actual.dv, expected.dv, expected.dv_unit, stored),
+        close("d_sinks", actual.d_sinks, expected.d_sinks, expected.d_sinks_unit, fp32)}) {
+    if (!result) return result;
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace ringspan::attention

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention/schedule.hpp"
+#include "comm/launch.hpp"
+#include "tests/attention/array.hpp"
+#include "tests/attention/oracle.hpp"
+
+namespace ringspan::attention {
+
+/// A schedule as make_schedule() takes it.
+struct NamedSchedule {
+  std::string name;
+  ScheduleOptions options = {};
+};
+
+/// Such as "usp(ulysses 2, ring_inner)".
+std::string describe(const NamedSchedule& schedule);
+
+/// Every schedule with every layout, and usp with every degree and placement, on so many ranks.
+std::vector<NamedSchedule> all_schedules(int ranks);
+
+/// How many ranks share the heads of one inner shard.
+int ulysses_degree(const NamedSchedule& schedule, int ranks);
+
+/// With a mask of documents, the sequence is packed: documents of many lengths, among them empty
+/// ones and single tokens, and padding behind them.
+Problem make_problem(std::string_view mask, std::int64_t length, const Shape& shape);
+
+/// Such as "causal, 29 tokens, batch 3, heads 6/3, head_dim 64, fp32".
+std::string describe(const Problem& problem);
+
+/// Results over the whole sequence, put together from the shards of the ranks.
+struct WholeResults {
+  explicit WholeResults(const Problem& problem);
+  Array out, lse, dq, dk, dv, d_sinks;
+};
+
+/// One rank's tensors, filled from the whole inputs; results are whatever allocate() left there.
+struct RankTensors {
+  RankTensors(comm::Device& device, const Problem& problem, const Shard& shard,
+              const OracleInputs& whole);
+
+  Inputs inputs() const;
+  Outputs outputs() const { return {out, lse}; }
+  Gradients gradients() const;
+  /// Disjoint parts, so that ranks may do so at the same time; d_sinks on rank 0.
+  void put_into(WholeResults& whole, bool with_d_sinks) const;
+
+  std::vector<std::int64_t> tokens;  // positions
+  Tensor q, k, v, d_out, sinks;
+  Tensor out, lse, dq, dk, dv, d_sinks;
+};
+
+/// Forward and backward on one rank.
+RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
+                     const OracleInputs& inputs);
+
+/// Forward and backward by all ranks.
+WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,
+                 const comm::LaunchOptions& options, std::string_view kernels = "reference");
+
+/// Output, lse and gradients against the oracle.
+testing::AssertionResult matches(const WholeResults& actual, const OracleResults& expected,
+                                 DType dtype);
+
+}  // namespace ringspan::attention

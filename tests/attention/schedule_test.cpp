@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every schedule against the oracle on a pairwise cover of small cases, with all debugging aids on;
+// and what schedules refuse. The full grid is in schedule_grid_test.cpp.
+#include "attention/schedule.hpp"
+
+#include "comm/error.hpp"
+#include "gmock/gmock.h"
+#include "tests/attention/pairwise.hpp"
+#include "tests/attention/schedule_run.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::vector<int> kRanks{1, 2, 3, 4, 5, 7, 8};
+const std::vector<const char*> kMasks{"full",      "causal",           "window:40",
+                                      "window:2",  "window:7:3",       "window:0",
+                                      "documents", "documents+causal", "documents+window:3:1"};
+const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
+const std::vector<std::pair<int, int>> kDims{{6, 6}, {64, 64}, {5, 7}, {72, 16}};
+const std::vector<int> kLengths{1, 3, 7, 16, 29};
+
+struct Case {
+  Problem problem;
+  NamedSchedule schedule;
+  comm::LaunchOptions launch;
+  std::string_view kernels;
+};
+
+/// One of the degrees that divide the ranks, a proper one if there is any.
+int some_degree(int ranks, int choice) {
+  std::vector<int> degrees;
+  for (int degree = 2; degree < ranks; ++degree) {
+    if (ranks % degree == 0) degrees.push_back(degree);
+  }
+  if (degrees.empty()) degrees = {1, ranks};
+  return degrees[choice % degrees.size()];
+}
+
+/// The axes, and what their values mean together.
+Case make_case(const std::vector<int>& row, int number) {
+  const int ranks = kRanks[row[1]];
+  const auto& [heads, kv_heads] = kHeads[row[3]];
+  const auto& [head_dim, value_dim] = kDims[row[4]];
+  const DType dtype = row[7] == 0 ? DType::f64 : DType::f32;
+  Case result;
+  result.problem = make_problem(kMasks[row[2]], kLengths[row[5]],
+                                {.batch = row[6] == 0 ? 1 : 3,
+                                 .heads = heads,
+                                 .kv_heads = kv_heads,
+                                 .head_dim = head_dim,
+                                 .value_dim = value_dim,
+                                 .dtype = dtype});
+  if (row[8] == 1) result.problem.softcap = 2.5;
+  if (row[8] == 2) result.problem.softmax_scale = 0.7;
+  result.problem.sinks = row[9] == 1;
+
+  const int degree = some_degree(ranks, number);
+  const std::vector<NamedSchedule> schedules{
+      {"ring"},
+      {"striped"},
+      {"zigzag"},
+      {"ulysses"},
+      {"ulysses",
+       {.layout = LayoutKind::striped, .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
+      {"all_gather_kv"},
+      {"all_gather_kv", {.layout = LayoutKind::contiguous}},
+      {"usp", {.ulysses_degree = degree}},
+      {"usp",
+       {.layout = LayoutKind::striped,
+        .ulysses_degree = degree,
+        .placement = Placement::ring_inner}},
+      {"usp",
+       {.layout = LayoutKind::contiguous,
+        .ulysses_degree = degree,
+        .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
+  };
+  result.schedule = schedules[row[0]];
+  result.launch = {.ranks = ranks,
+                   .ranks_per_node = row[11] == 0 ? 0 : 2,
+                   .hop = row[10] == 0 ? comm::Hop::copy : comm::Hop::reference,
+                   .deadline = 20,
+                   .debug = {.ledger = true,
+                             .poison = true,
+                             .max_delay = 50e-6,
+                             .seed = static_cast<std::uint64_t>(number)}};
+  // The last family before null is the quickest that computes; none but reference takes fp64.
+  const auto families = kernel_families();
+  result.kernels = dtype == DType::f64 ? "reference" : families[families.size() - 2].name;
+  return result;
+}
+
+void check(const Case& point) {
+  SCOPED_TRACE(concat(describe(point.schedule), " on ", point.launch.ranks, " ranks, ",
+                      describe(point.problem), ", ", point.kernels));
+  const OracleInputs inputs = random_inputs(point.problem, 7);
+  const auto compute = [&] {
+    return run(point.schedule, point.problem, inputs, point.launch, point.kernels);
+  };
+  if (ulysses_degree(point.schedule, point.launch.ranks) > point.problem.shape.heads) {
+    EXPECT_THROW(compute(), Error);
+    return;
+  }
+  EXPECT_TRUE(matches(compute(), oracle(point.problem, inputs), point.problem.shape.dtype));
+}
+
+class ScheduleCoverTest : public testing::TestWithParam<int> {};
+
+TEST_P(ScheduleCoverTest, MatchesTheOracle) {
+  const std::vector<int> sizes{10, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
+  const auto rows = pairwise_cover(sizes, GetParam());
+  for (std::size_t i = 0; i < rows.size(); ++i) check(make_case(rows[i], static_cast<int>(i)));
+  RecordProperty("points", static_cast<int>(rows.size()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ScheduleCoverTest, testing::Values(1, 2, 3));
+
+// One rank of a schedule, without a launch around it.
+class ScheduleTest : public testing::Test {
+ protected:
+  static std::string refusal(const NamedSchedule& schedule, const Problem& problem,
+                             comm::LaunchOptions options = {}) {
+    options.deadline = 5;
+    try {
+      run(schedule, problem, random_inputs(problem, 1), options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::invalid_argument) << error.what();
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+
+  const Problem problem_ = make_problem("causal", 16, {.heads = 4, .kv_heads = 2});
+};
+
+TEST_F(ScheduleTest, UnknownNamesAreRefusedWithTheKnownOnes) {
+  EXPECT_THAT(
+      refusal({"rings"}, problem_),
+      AllOf(HasSubstr("'rings'"), HasSubstr("ring, striped, zigzag, ulysses, usp, all_gather_kv")));
+}
+
+TEST_F(ScheduleTest, OptionsThatAScheduleDoesNotHaveAreRefusedByName) {
+  EXPECT_THAT(refusal({"zigzag", {.layout = LayoutKind::striped}}, problem_), HasSubstr("layout"));
+  EXPECT_THAT(refusal({"ring", {.ulysses_degree = 2}}, problem_), HasSubstr("ulysses_degree"));
+  EXPECT_THAT(refusal({"ulysses", {.placement = Placement::ring_inner}}, problem_),
+              HasSubstr("placement"));
+  EXPECT_THAT(
+      refusal({"all_gather_kv", {.all_to_all = comm::AllToAllAlgorithm::automatic}}, problem_),
+      HasSubstr("all-to-all"));
+}
+
+TEST_F(ScheduleTest, IllegalDegreesAreRefusedWithTheLegalOnes) {
+  EXPECT_THAT(refusal({"usp", {.ulysses_degree = 4}}, problem_, {.ranks = 6}),
+              AllOf(HasSubstr("4"), HasSubstr("1, 2, 3, 6")));
+  EXPECT_THAT(refusal({"usp"}, problem_, {.ranks = 5, .ranks_per_node = 2}),
+              HasSubstr("ulysses_degree must be given"));
+  EXPECT_THAT(refusal({"ulysses"}, problem_, {.ranks = 5}),
+              AllOf(HasSubstr("4 heads on 5 ranks"), HasSubstr("at most 4")));
+}
+
+TEST_F(ScheduleTest, ProblemsThatMakeNoSenseAreRefused) {
+  const auto with = [this](auto change) {
+    Problem problem = problem_;
+    change(problem);
+    try {
+      require_valid(problem);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("valid");
+  };
+  EXPECT_EQ(with([](Problem&) {}), "valid");
+  EXPECT_THAT(with([](Problem& p) { p.shape.kv_heads = 3; }), HasSubstr("does not divide"));
+  EXPECT_THAT(with([](Problem& p) { p.shape.batch = 0; }), HasSubstr("batch is 0"));
+  EXPECT_THAT(with([](Problem& p) { p.shape.value_dim = -1; }), HasSubstr("value_dim is -1"));
+  EXPECT_THAT(with([](Problem& p) { p.sequence.length = -1; }), HasSubstr("-1"));
+  EXPECT_THAT(with([](Problem& p) {
+                p.sequence.documents = {9, 9};
+              }),
+              HasSubstr("document 1 has 9 tokens"));
+  EXPECT_THAT(with([](Problem& p) { p.mask.left = -1; }), HasSubstr("left is -1"));
+  EXPECT_THAT(with([](Problem& p) { p.softcap = 0.0; }), HasSubstr("softcap is 0"));
+  EXPECT_THAT(with([](Problem& p) { p.softmax_scale = 1 / 0.0; }), HasSubstr("softmax_scale"));
+  EXPECT_THAT(with([](Problem& p) { p.sequence.length = 1ll << 60; }), HasSubstr("64 bits"));
+}
+
+// A wrong local length, such as that of an unsharded tensor, is refused before anything moves.
+TEST_F(ScheduleTest, TensorsThatAreNotTheShardAreRefused) {
+  const OracleInputs inputs = random_inputs(problem_, 1);
+  const std::vector<NamedSchedule> schedules{
+      {"ring"}, {"zigzag"}, {"ulysses"}, {"all_gather_kv"}, {"usp", {.ulysses_degree = 2}}};
+  for (const NamedSchedule& schedule : schedules) {
+    comm::launch("threads", {.ranks = 4, .deadline = 5}, [&](const comm::Communicator& comm) {
+      const auto kernels = make_kernels("reference", comm.device());
+      const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
+      const auto plan = made->plan(problem_);
+      const auto saved = plan->make_saved();
+      const RankTensors right(comm.device(), problem_, made->shard(problem_.sequence), inputs);
+      const RankTensors whole(comm.device(), problem_, {{0, 1, 16}}, inputs);
+      const std::int64_t messages = comm.traffic().messages_sent;
+      const auto refusal = [&](const Inputs& in, const Outputs& out) {
+        try {
+          plan->forward(in, out, saved.get());
+        } catch (const Error& error) {
+          return std::string(error.what());
+        }
+        return std::string("nothing was refused");
+      };
+      EXPECT_THAT(refusal(whole.inputs(), whole.outputs()),
+                  AllOf(HasSubstr("q has 16 tokens"), HasSubstr("shard has 4 of the 16")));
+      Inputs in = right.inputs();
+      in.v = in.v.slice_heads(0, 1);
+      EXPECT_THAT(refusal(in, right.outputs()), HasSubstr("v is [1][4][1][64]"));
+      in = right.inputs();
+      in.sinks = right.lse;
+      EXPECT_THAT(refusal(in, right.outputs()), HasSubstr("sinks"));
+      Outputs out = right.outputs();
+      out.lse.dtype = DType::f16;
+      EXPECT_THAT(refusal(right.inputs(), out), HasSubstr("lse"));
+      EXPECT_EQ(comm.traffic().messages_sent, messages);
+      plan->forward(right.inputs(), right.outputs(), saved.get());  // still usable
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ringspan::attention
