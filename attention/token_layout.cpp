@@ -24,53 +24,98 @@ Shard striped_shard(const Sequence& sequence, int ranks, int rank) {
   return shard;
 }
 
-/// Piece `slot` of `length` tokens cut into `slots` near-equal pieces, where the pieces that are
-/// one token larger start at `first_larger` and go round.
-Part rotated_piece(std::int64_t length, std::int64_t slots, std::int64_t first_larger,
-                   std::int64_t slot) {
-  const std::int64_t base = length / slots, larger = length % slots;
-  const std::int64_t wrapped = std::max<std::int64_t>(first_larger + larger - slots, 0);
-  const auto larger_before = [&](std::int64_t k) {
-    return std::min(k, wrapped) + std::clamp<std::int64_t>(k - first_larger, 0, larger - wrapped);
-  };
-  const std::int64_t before = larger_before(slot);
-  return {slot * base + before, base + larger_before(slot + 1) - before};
+/// How zigzag cuts one document of a pack into `slots` near-equal pieces: those that are one token
+/// larger start at slot `first_larger` and go round; `mirrored`, they are counted from the end.
+struct Cut {
+  std::int64_t length = 0;
+  std::int64_t slots = 1;
+  std::int64_t first_larger = 0;
+  bool mirrored = false;
+
+  Part piece(std::int64_t slot) const {
+    if (!mirrored) return unmirrored_piece(slot);
+    const Part other = unmirrored_piece(slots - 1 - slot);
+    return {length - other.first - other.count, other.count};
+  }
+
+ private:
+  Part unmirrored_piece(std::int64_t slot) const {
+    const std::int64_t before = larger_before(slot);
+    return {slot * (length / slots) + before, length / slots + larger_before(slot + 1) - before};
+  }
+  std::int64_t larger_before(std::int64_t slot) const {
+    const std::int64_t larger = length % slots;
+    const std::int64_t wrapped = std::max<std::int64_t>(first_larger + larger - slots, 0);
+    return std::min(slot, wrapped) +
+           std::clamp<std::int64_t>(slot - first_larger, 0, larger - wrapped);
+  }
+};
+
+/// How much later than the middle of the document a rank's tokens lie: the sum of 2p + 1 - length
+/// over their positions p. Causal work is half of (length + 1) * tokens + lean.
+double lean(const Cut& cut, std::int64_t rank) {
+  __extension__ using Wide = __int128;  // the two pieces nearly cancel
+  Wide sum = 0;
+  for (const std::int64_t slot : {rank, cut.slots - 1 - rank}) {
+    const Part part = cut.piece(slot);
+    sum += Wide{part.count} * (Wide{2} * part.first + part.count - cut.length);
+  }
+  return static_cast<double>(sum);
 }
 
-/// For every document, the first slot that gets one of its remaining tokens. They are dealt one
-/// slot after the other, going round, which visits the ranks 0 .. P-1, P-1 .. 0: ranks then differ
-/// by at most one token. Longer documents go first, so that tokens dealt in one round cost about
-/// the same: causal work then differs by about one row of the longest document, however many
-/// documents there are. The last one is the padding; it costs nothing and is dealt last.
-std::vector<std::int64_t> deal(const std::vector<std::int64_t>& lengths, std::int64_t slots) {
-  std::vector<std::size_t> order(lengths.size());
+/// Adds how the ranks lean in this cut to `leans`, their sums so far, after mirroring the cut if
+/// that leaves the smaller squares. A rank has as many tokens either way.
+void choose_side(Cut& cut, std::vector<double>& leans) {
+  double product = 0;
+  for (std::size_t rank = 0; rank < leans.size(); ++rank) {
+    product += leans[rank] * lean(cut, static_cast<std::int64_t>(rank));
+  }
+  cut.mirrored = product > 0;
+  for (std::size_t rank = 0; rank < leans.size(); ++rank) {
+    leans[rank] += lean(cut, static_cast<std::int64_t>(rank));
+  }
+}
+
+/// Cuts the documents and, last, the padding. What does not divide is dealt out one slot after the
+/// other, going round, which visits the ranks 0 .. P-1, P-1 .. 0: they differ by at most one token.
+/// Longer documents go first, so that tokens dealt in one round cost about the same, and each is
+/// mirrored if that evens out what came before. Causal work of ranks then differs by a few rows of
+/// the longest document (three, say the tests), however many documents there are.
+std::vector<Cut> cut_documents(const Sequence& sequence, int ranks) {
+  std::vector<Cut> cuts;
+  std::int64_t padding = sequence.length;
+  for (const std::int64_t length : sequence.documents) {
+    cuts.push_back({length, 2 * ranks});
+    padding -= length;
+  }
+  cuts.push_back({padding, 2 * ranks});
+
+  std::vector<std::size_t> order(cuts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), std::prev(order.end()),
-                   [&](std::size_t a, std::size_t b) { return lengths[a] > lengths[b]; });
-  std::vector<std::int64_t> first_larger(lengths.size());
-  std::int64_t slot = 0;
+                   [&](std::size_t a, std::size_t b) { return cuts[a].length > cuts[b].length; });
+  std::vector<double> leans(ranks);
+  std::int64_t next = 0;
   for (const std::size_t document : order) {
-    first_larger[document] = slot;
-    slot = (slot + lengths[document] % slots) % slots;
+    Cut& cut = cuts[document];
+    cut.first_larger = next;
+    const std::int64_t larger = cut.length % cut.slots;
+    next = (next + larger) % cut.slots;
+    const bool padding_cut = document == order.back();
+    if (larger > 0 && !padding_cut) choose_side(cut, leans);  // equal pieces do not lean
   }
-  return first_larger;
+  return cuts;
 }
 
 Shard zigzag_shard(const Sequence& sequence, int ranks, int rank) {
-  std::vector<std::int64_t> lengths = sequence.documents;
-  lengths.push_back(sequence.length -
-                    std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
-  const std::int64_t slots = 2 * static_cast<std::int64_t>(ranks);
-  const std::vector<std::int64_t> first_larger = deal(lengths, slots);
-
   Shard shard;
   std::int64_t start = 0;
-  for (std::size_t document = 0; document < lengths.size(); ++document) {
-    for (const std::int64_t slot : {std::int64_t{rank}, slots - 1 - rank}) {
-      const Part part = rotated_piece(lengths[document], slots, first_larger[document], slot);
+  for (const Cut& cut : cut_documents(sequence, ranks)) {
+    for (const std::int64_t slot : {std::int64_t{rank}, cut.slots - 1 - rank}) {
+      const Part part = cut.piece(slot);
       append(shard, {start + part.first, 1, part.count});
     }
-    start += lengths[document];
+    start += cut.length;
   }
   return shard;
 }

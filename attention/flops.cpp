@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work in closed form. It counts keys per query instead of tiles, so that each can check the other.
+#include <algorithm>
+
+#include "attention/closed_forms.hpp"
+#include "attention/segments.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+/// sum of clamp(first + stride * i, 0, top) for i in [0, count): the terms between the bounds are
+/// an arithmetic series.
+std::int64_t clamped_sum(std::int64_t first, std::int64_t stride, std::int64_t count,
+                         std::int64_t top) {
+  const auto terms_below = [&](std::int64_t bound) {  // how many terms are < bound
+    return std::clamp<std::int64_t>(bound > first ? (bound - first - 1) / stride + 1 : 0, 0, count);
+  };
+  const std::int64_t begin = terms_below(0), end = terms_below(top), between = end - begin;
+  return between * first + stride * ((begin + end - 1) * between / 2) + (count - end) * top;
+}
+
+/// Keys of the segment's document that its queries see, one after the other.
+std::int64_t visible_pairs(const Segment& queries, const Mask& mask) {
+  const std::int64_t keys = queries.document_length;
+  const auto [first, stride, count] = queries.tokens;
+  const std::int64_t position = first - queries.document_first;  // in the document
+  // Bounds beyond the document see all of it; cutting them there keeps sums small.
+  const std::int64_t right = std::min(mask.right.value_or(keys), keys);
+  const std::int64_t left = std::min(mask.left.value_or(keys), keys);
+  return clamped_sum(position + right + 1, stride, count, keys) -
+         clamped_sum(position - left, stride, count, keys);
+}
+
+}  // namespace
+
+std::int64_t visible_pairs(const Shard& queries, const Problem& problem) {
+  const Sequence seen =
+      problem.mask.documents ? problem.sequence : without_boundaries(problem.sequence);
+  std::int64_t pairs = 0;
+  for (const Segment& segment : segments(queries, seen)) {
+    if (segment.document >= 0) pairs += visible_pairs(segment, problem.mask);
+  }
+  return pairs;
+}
+
+double forward_flops(const Problem& problem) {
+  const Shape& shape = problem.shape;
+  const Shard whole = {{0, 1, problem.sequence.length}};
+  return 2.0 * static_cast<double>(visible_pairs(whole, problem)) * shape.batch * shape.heads *
+         (shape.head_dim + shape.value_dim);
+}
+
+double backward_flops(const Problem& problem) { return 2.5 * forward_flops(problem); }
+
+}  // namespace ringspan::attention
