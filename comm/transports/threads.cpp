@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <latch>
 #include <numeric>
 #include <set>
 #include <system_error>
@@ -21,7 +22,6 @@ class PendingOperation final : public Request::Pending {
   PendingOperation(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
       : engine_(std::move(engine)),
         operation_(std::move(operation)),
-        patience_(engine_->hub().options().deadline),
         exceptions_(std::uncaught_exceptions()) {}
 
   ~PendingOperation() override {
@@ -157,6 +157,7 @@ void fail_thrown(Hub& hub, int rank, ErrorKind kind, const std::string& what, Er
 void run_rank(const std::shared_ptr<Hub>& hub, const std::shared_ptr<Channel>& everyone, int rank,
               const RankFunction& body) {
   const std::string foreign = concat("rank ", rank, ": ");
+  hub->beat(rank);
   try {
     auto engine = std::make_shared<Engine>(hub, rank);
     body(Communicator(std::make_shared<ThreadsTransport>(engine, everyone, rank), hub->world()));
@@ -179,10 +180,16 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
 
   std::vector<std::thread> threads;
   threads.reserve(members.size());
+  std::latch started(options.ranks);  // a thread yet to start must not look like a silent rank
   try {
-    for (const int rank : members)
-      threads.emplace_back([&, rank] { run_rank(hub, everyone, rank, body); });
+    for (const int rank : members) {
+      threads.emplace_back([&, rank] {
+        started.arrive_and_wait();
+        run_rank(hub, everyone, rank, body);
+      });
+    }
   } catch (const std::system_error& error) {
+    started.count_down(options.ranks - std::ssize(threads));
     hub->fail(Error(ErrorKind::system, concat("launch: thread ", threads.size(), " of ",
                                               options.ranks, " does not start: ", error.what())));
   }

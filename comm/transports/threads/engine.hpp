@@ -19,18 +19,11 @@ namespace ringspan::comm::threads {
 /// For how long those waited for have shown no progress, judged by a heartbeat.
 class Patience {
  public:
-  /// A pause of the caller counts as at most `longest` seconds: if it could not run for longer,
-  /// perhaps nobody could.
-  explicit Patience(double longest) : longest_(longest) {}
-
-  /// Seconds without progress so far.
-  double spent(std::int64_t heartbeat);
+  double seconds_since_change(std::int64_t heartbeat);
 
  private:
-  const double longest_;
   std::int64_t heartbeat_ = -1;
-  std::int64_t asked_at_ = 0;
-  double spent_ = 0;
+  std::int64_t changed_at_ = 0;
 };
 
 /// One rank's side of the transport, for all its groups; used by that rank's thread alone. It
@@ -82,7 +75,9 @@ class Engine {
   // wait.cpp
   void block(const Predicate& done, const std::function<Waiting()>& waiting);
   bool spin(const Predicate& done, std::int64_t seen) const;
-  void require_alive(Waiting waiting, Patience& patience, std::int64_t seen);
+  void require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen);
+  std::int64_t heartbeat_of(const Waiting& waiting) const;
+  bool had_its_chance(const Waiting& waiting, std::int64_t seen) const;
   double nap() const;
 
   const std::shared_ptr<Hub> hub_;

@@ -24,8 +24,7 @@ struct Waiting {
   std::shared_ptr<const Channel> channel;  // null: for no operation of a group
   std::int64_t sequence = -1;
   std::string operation;
-  std::vector<int> peers;      // world ranks
-  std::int64_t looked_at = 0;  // when the rank last looked, of steady_now()
+  std::vector<int> peers;  // world ranks
 };
 
 /// What the ranks of one world share: mailboxes, groups, heartbeats and the first failure.
@@ -51,7 +50,7 @@ class Hub {
   std::int64_t heartbeat(int rank) const { return ranks_[rank].heartbeat.load(); }
 
   void set_waiting(int rank, std::optional<Waiting> waiting);
-  /// Empty if the rank does not wait, or has not looked after its wait for a whole deadline.
+  /// Empty if the rank does not wait.
   std::optional<Waiting> waiting(int rank) const;
 
   /// The rank's function has ended; whatever it sent is in the mailboxes.

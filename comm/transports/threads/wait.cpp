@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a rank waits: it keeps making progress, spins for a moment where every rank has a core, then
 // sleeps in naps. Between naps it looks whether those it waits for still live.
+#include <time.h>
+
 #include <algorithm>
 #include <limits>
 #include <thread>
@@ -10,7 +12,15 @@
 namespace ringspan::comm::threads {
 namespace {
 
-constexpr std::int64_t kSpin = 1'000'000;  // ns; waking a sleeping thread costs about 50'000
+constexpr std::int64_t kSpin = 1'000'000;     // ns; waking a sleeping thread costs about 50'000
+constexpr std::int64_t kChance = 10'000'000;  // ns; a few turns of the scheduler
+
+// Nanoseconds for which the calling thread has run.
+std::int64_t thread_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
 
 void relax() {
 #if defined(__x86_64__)
@@ -22,12 +32,11 @@ void relax() {
 
 }  // namespace
 
-double Patience::spent(std::int64_t heartbeat) {
+double Patience::seconds_since_change(std::int64_t heartbeat) {
   const std::int64_t now = steady_now();
-  spent_ = heartbeat > heartbeat_ ? 0 : spent_ + std::min((now - asked_at_) * 1e-9, longest_);
+  if (heartbeat > heartbeat_) changed_at_ = now;
   heartbeat_ = std::max(heartbeat_, heartbeat);
-  asked_at_ = now;
-  return spent_;
+  return static_cast<double>(now - changed_at_) * 1e-9;
 }
 
 void Engine::wait(Operation& operation) {
@@ -65,7 +74,7 @@ void Engine::wait_for_sole_owner(const Buffer& buffer) {
 }
 
 void Engine::block(const Predicate& done, const std::function<Waiting()>& waiting) {
-  Patience patience(2 * nap() + kSpin * 1e-9);
+  Patience patience;
   for (;;) {
     const std::int64_t seen = hub_->mailbox(rank_).events();
     progress();
@@ -104,20 +113,38 @@ double Engine::nap() const {
 
 // `seen`: events before the last look into the mailbox. If there are no more now, that look has
 // found everything a peer did before it returned.
-void Engine::require_alive(Waiting waiting, Patience& patience, std::int64_t seen) {
-  waiting.looked_at = steady_now();
+void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen) {
   hub_->set_waiting(rank_, waiting);
-  std::int64_t oldest = std::numeric_limits<std::int64_t>::max(), newest = 0;
   for (const int peer : waiting.peers) {
     if (waiting.channel && hub_->returned(peer) && hub_->mailbox(rank_).events() == seen)
       fail(hub_->blame_returned(rank_, waiting, peer));
+    hub_->pass_on(rank_, hub_->heartbeat(peer));
+  }
+  if (patience.seconds_since_change(heartbeat_of(waiting)) > hub_->options().deadline &&
+      had_its_chance(waiting, seen))
+    fail(hub_->blame(rank_, waiting));
+}
+
+// An operation needs all of its peers: the oldest counts. A lent buffer may be with any one of
+// them: the newest.
+std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max(), newest = 0;
+  for (const int peer : waiting.peers) {
     oldest = std::min(oldest, hub_->heartbeat(peer));
     newest = std::max(newest, hub_->heartbeat(peer));
   }
-  hub_->pass_on(rank_, newest);
-  // An operation needs all of its peers; a lent buffer may be with any one of them.
-  if (patience.spent(waiting.channel ? oldest : newest) > hub_->options().deadline)
-    fail(hub_->blame(rank_, waiting));
+  return waiting.channel ? oldest : newest;
+}
+
+// On a busy machine a live peer may not get to run for a whole deadline. So before giving up,
+// compete with it for a core: once this thread has run for a moment, so has the peer.
+bool Engine::had_its_chance(const Waiting& waiting, std::int64_t seen) const {
+  const std::int64_t heartbeat = heartbeat_of(waiting), start = thread_time();
+  while (thread_time() - start < kChance) {
+    if (hub_->mailbox(rank_).events() != seen || heartbeat_of(waiting) != heartbeat) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 }  // namespace ringspan::comm::threads

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/comm/failure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/collectives.hpp"
+
+namespace ringspan::comm::test {
+namespace {
+
+constexpr int kRounds = 4;
+
+struct LeavesEarly {};
+
+/// Shared by all groups of the faulty rank, so that its posts are counted over all of them.
+struct Injection {
+  bool strikes(std::span<Send> sends, std::span<Recv> recvs) {
+    if (faulty.fault == Fault::skips_operation) return false;
+    const bool needs_send = faulty.fault == Fault::wrong_size || faulty.fault == Fault::wrong_name;
+    const bool needs_recv = faulty.fault == Fault::drops_request;
+    if ((needs_send && sends.empty()) || (needs_recv && recvs.empty())) return false;
+    return posts++ == faulty.at;
+  }
+
+  FaultyRank faulty;
+  std::atomic<int>& others_running;
+  int posts = 0;
+};
+
+class FaultyTransport final : public Transport {
+ public:
+  FaultyTransport(std::shared_ptr<Transport> inner, std::shared_ptr<Injection> injection)
+      : inner_(std::move(inner)), injection_(std::move(injection)) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::shared_ptr<Transport> group(std::span<const int> ranks) override {
+    return std::make_shared<FaultyTransport>(inner_->group(ranks), injection_);
+  }
+  Device& device() override { return inner_->device(); }
+  Traffic traffic() const override { return inner_->traffic(); }
+  void reclaim(const Buffer& buffer) override { inner_->reclaim(buffer); }
+  void abort(const Error& cause) override { inner_->abort(cause); }
+
+  Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
+    if (!injection_->strikes(sends, recvs)) return inner_->post(operation, sends, recvs);
+    switch (injection_->faulty.fault) {
+      case Fault::throws: throw std::runtime_error("injected");
+      case Fault::returns_early: throw LeavesEarly();
+      case Fault::stops_answering: stop();
+      case Fault::wrong_size: {
+        Slice& sent = sends.front().slice;
+        sent = whole(device().allocate(sent.bytes() + 1));
+        return inner_->post(operation, sends, recvs);
+      }
+      case Fault::wrong_name: return inner_->post("something_else", sends, recvs);
+      case Fault::drops_request: {
+        const Request dropped = inner_->post(operation, sends, recvs);
+        return {};
+      }
+      case Fault::skips_operation: break;
+    }
+    throw std::logic_error("no such fault");
+  }
+
+ private:
+  [[noreturn]] void stop() const {
+    while (injection_->others_running > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    throw LeavesEarly();
+  }
+
+  const std::shared_ptr<Transport> inner_;
+  const std::shared_ptr<Injection> injection_;
+};
+
+// Where ranks disagree, the message names both sides; otherwise there is one to blame.
+void expect_names(const FaultyRank& faulty, const Error& error) {
+  const bool disagree = faulty.fault == Fault::wrong_size || faulty.fault == Fault::wrong_name ||
+                        faulty.fault == Fault::skips_operation;
+  const bool named =
+      std::string(error.what()).find(concat("rank ", faulty.rank)) != std::string::npos;
+  EXPECT_TRUE(error.where().peer == faulty.rank || (disagree && named))
+      << name(faulty.fault) << " on rank " << faulty.rank << ", post " << faulty.at
+      << ": blamed is " << error.where().peer << ": " << error.what();
+}
+
+void run_rounds(const Communicator& comm, int skipped, const RankFunction& operation) {
+  for (int round = 0; round < kRounds; ++round) {
+    if (round != skipped) operation(comm);
+    barrier(comm);
+  }
+}
+
+}  // namespace
+
+std::string_view name(Fault fault) {
+  switch (fault) {
+    case Fault::throws: return "throws";
+    case Fault::returns_early: return "returns_early";
+    case Fault::stops_answering: return "stops_answering";
+    case Fault::wrong_size: return "wrong_size";
+    case Fault::wrong_name: return "wrong_name";
+    case Fault::skips_operation: return "skips_operation";
+    case Fault::drops_request: return "drops_request";
+  }
+  return "unknown";
+}
+
+void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
+                   const RankFunction& operation) {
+  std::atomic<int> others_running{options.ranks - 1};
+  const bool skips = faulty.fault == Fault::skips_operation;
+  const auto body = [&](const Communicator& world) {
+    if (world.rank() == faulty.rank) {
+      const auto injection = std::make_shared<Injection>(Injection{faulty, others_running});
+      const auto transport = std::make_shared<FaultyTransport>(world.transport(), injection);
+      try {
+        run_rounds(world.through(transport), skips ? faulty.at % kRounds : -1, operation);
+      } catch (const LeavesEarly&) {
+      }
+      return;
+    }
+    std::optional<Error> caught;
+    try {
+      run_rounds(world, -1, operation);
+    } catch (const Error& error) {
+      caught = error;
+    }
+    --others_running;
+    ASSERT_TRUE(caught) << "rank " << world.rank() << " did not notice: " << name(faulty.fault)
+                        << " on rank " << faulty.rank << ", post " << faulty.at;
+    EXPECT_EQ(caught->where().rank, world.rank());
+    expect_names(faulty, *caught);
+  };
+
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Error> thrown;
+  try {
+    launch("threads", options, body);
+  } catch (const Error& error) {
+    thrown = error;
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  ASSERT_TRUE(thrown) << name(faulty.fault);
+  expect_names(faulty, *thrown);
+  EXPECT_LT(seconds.count(), options.deadline + 2) << name(faulty.fault);
+}
+
+void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation) {
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+    const int ranks = 2 + repetition % 4;
+    const FaultyRank faulty{fault, (repetition * 7 + 3) % ranks, repetition % 4};
+    expect_blamed(faulty, {.ranks = ranks, .hop = hop, .deadline = 0.05}, operation);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace ringspan::comm::test
