@@ -11,9 +11,7 @@ namespace ringspan::attention {
 std::span<const KernelFamily> kernel_families() {
   static constexpr KernelFamily kFamilies[] = {
       {"reference", "slow and obvious, fp64 inside", make_reference_kernels},
-#ifdef RINGSPAN_CPU_KERNELS
       {"cpu", "SIMD, blocked, near the machine's peak", make_cpu_kernels},
-#endif
       {"null", "moves data but computes no attention, for communication alone", make_null_kernels},
   };
   return kFamilies;

@@ -3,6 +3,8 @@
 add_library(ringspan_build_flags INTERFACE)
 target_compile_features(ringspan_build_flags INTERFACE cxx_std_20)
 target_compile_options(ringspan_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wno-missing-field-initializers)
+# A multiplication and an addition are fused only where the code says so, or sums would depend on the compiler.
+target_compile_options(ringspan_build_flags INTERFACE -ffp-contract=off)
 if(RINGSPAN_WERROR)
   target_compile_options(ringspan_build_flags INTERFACE -Werror)
 endif()

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of one panel, compiled for every instruction set and chosen at run time.
+#include "attention/kernels/cpu_panel.hpp"
+
+// Vectors whose size is unknown when compiling cannot be kept in arrays of registers.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/kernels/cpu_panel.cpp"
+#include "hwy/foreach_target.h"
+// The order matters.
+#include "attention/kernels/cpu_softmax-inl.hpp"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringspan::attention::cpu {
+namespace HWY_NAMESPACE {
+
+void transpose(std::int64_t rows, std::int64_t columns, float scale, const float* from,
+               std::int64_t from_stride, float* to, std::int64_t to_stride) {
+  std::int64_t row = 0;
+#if HWY_TARGET != HWY_SCALAR  // which has no vectors of four
+  const hn::FixedTag<float, 4> four;
+  const auto factor = hn::Set(four, scale);
+  for (; row + 4 <= rows; row += 4) {
+    for (std::int64_t column = 0; column + 4 <= columns; column += 4) {
+      const float* in = from + row * from_stride + column;
+      float* out = to + column * to_stride + row;
+      const auto a = hn::Mul(hn::LoadU(four, in), factor);
+      const auto b = hn::Mul(hn::LoadU(four, in + from_stride), factor);
+      const auto c = hn::Mul(hn::LoadU(four, in + 2 * from_stride), factor);
+      const auto d = hn::Mul(hn::LoadU(four, in + 3 * from_stride), factor);
+      const auto ac_low = hn::InterleaveLower(four, a, c),
+                 ac_high = hn::InterleaveUpper(four, a, c);
+      const auto bd_low = hn::InterleaveLower(four, b, d),
+                 bd_high = hn::InterleaveUpper(four, b, d);
+      hn::StoreU(hn::InterleaveLower(four, ac_low, bd_low), four, out);
+      hn::StoreU(hn::InterleaveUpper(four, ac_low, bd_low), four, out + to_stride);
+      hn::StoreU(hn::InterleaveLower(four, ac_high, bd_high), four, out + 2 * to_stride);
+      hn::StoreU(hn::InterleaveUpper(four, ac_high, bd_high), four, out + 3 * to_stride);
+    }
+    for (std::int64_t column = columns / 4 * 4; column < columns; ++column) {
+      for (std::int64_t i = row; i < row + 4; ++i) {
+        to[column * to_stride + i] = scale * from[i * from_stride + column];
+      }
+    }
+  }
+#endif
+  for (; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      to[column * to_stride + row] = scale * from[row * from_stride + column];
+    }
+  }
+}
+
+// logits[keys][width] = K Q^T, capped and masked.
+void compute_logits(const Panel& panel) {
+  multiply<Contiguous::depth>(panel.keys, panel.width,
+                              {panel.head_dim, panel.k, panel.head_stride, panel.q_lanes,
+                               panel.width, panel.weights, panel.width, Start::zero, nullptr});
+  if (panel.cap) cap_logits(panel);
+  mask_logits(panel);
+}
+
+void forward(const ForwardPanel& panel) {
+  compute_logits(panel);
+  softmax(panel);
+  // out^T = decay * out^T + V^T P
+  multiply<Contiguous::row>(panel.value_dim, panel.width,
+                            {panel.keys, panel.v, panel.value_stride, panel.weights, panel.width,
+                             panel.out_lanes, panel.width, Start::scaled, panel.decay});
+}
+
+void backward(const BackwardPanel& panel) {
+  compute_logits(panel);
+  // d_weights[keys][width] = V d_out^T
+  multiply<Contiguous::depth>(panel.keys, panel.width,
+                              {panel.value_dim, panel.v, panel.value_stride, panel.d_out_lanes,
+                               panel.width, panel.d_weights, panel.width, Start::zero, nullptr});
+  panel.cap ? softmax_gradient<true>(panel) : softmax_gradient<false>(panel);
+  // dv += P d_out
+  multiply<Contiguous::depth>(
+      panel.keys, panel.value_stride,
+      {panel.width, panel.weights, panel.width, panel.d_out, panel.value_stride, panel.dv,
+       panel.value_stride, Start::held, nullptr});
+  // dk += dS q
+  multiply<Contiguous::depth>(
+      panel.keys, panel.head_stride,
+      {panel.width, panel.d_weights, panel.width, panel.q, panel.head_stride, panel.dk,
+       panel.head_stride, Start::held, nullptr});
+  // dq^T += K^T dS
+  multiply<Contiguous::row>(panel.head_dim, panel.width,
+                            {panel.keys, panel.k, panel.head_stride, panel.d_weights, panel.width,
+                             panel.dq_lanes, panel.width, Start::held, nullptr});
+}
+
+const InstructionSet* compiled() {
+  static constexpr InstructionSet kSet = {kLanes, kVectors * kLanes, transpose, forward, backward};
+  return &kSet;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ringspan::attention::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ringspan::attention::cpu {
+
+HWY_EXPORT(compiled);
+
+const InstructionSet& instruction_set() { return *HWY_DYNAMIC_DISPATCH(compiled)(); }
+
+}  // namespace ringspan::attention::cpu
+#endif
