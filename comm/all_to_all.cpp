@@ -95,7 +95,7 @@ class AllToAll::Steps {
   Request post(Batch batch) const { return std::move(batch).post(comm_, kOperation); }
 
   void copy(const std::vector<Copy>& copies) const {
-    for (const Copy& copy : copies) comm_.device().copy(copy.to, copy.from);
+    for (const Copy& each : copies) comm_.device().copy(each.to, each.from);
   }
 
   Communicator comm_;

@@ -93,7 +93,7 @@ TEST(AllToAllPlanTest, FindsThatBothSidesOfAPairDisagree) {
 
 TEST(ChooseAllToAllTest, PrefersHierarchicalBelowTheCrossover) {
   // 4 us and 1 us; 300 GB/s inside the node; 1.5 TB/s to copy. 4 nodes of 8: 3 us buy
-  // 1 / 300e9 + 9/7 / 1.5e12 seconds per byte, that is 714,000 bytes.
+  // 1 / 300e9 + 9/7 / 1.5e12 seconds per byte, that is 716,000 bytes.
   const MessageCosts costs = {4e-6, 1e-6, 1 / 300e9, 1 / 1.5e12};
   const double crossover = 3e-6 / (1 / 300e9 + 9.0 / 7 / 1.5e12);
   EXPECT_NEAR(crossover, 715'909, 1);
