@@ -105,6 +105,7 @@ const Backend& backend(std::string_view name) {
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body) {
   const Backend& chosen = backend(transport);
   require_valid(options);
+  RINGSPAN_REQUIRE(body, "launch: there is no function to run");
   const std::string reason = chosen.unavailable();
   if (!reason.empty())
     throw Error(ErrorKind::not_available, concat("transport '", transport, "': ", reason));

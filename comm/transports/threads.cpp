@@ -189,9 +189,9 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
       });
     }
   } catch (const std::system_error& error) {
-    started.count_down(options.ranks - std::ssize(threads));
     hub->fail(Error(ErrorKind::system, concat("launch: thread ", threads.size(), " of ",
                                               options.ranks, " does not start: ", error.what())));
+    started.count_down(options.ranks - std::ssize(threads));
   }
   for (std::thread& thread : threads) thread.join();
   hub->finish();

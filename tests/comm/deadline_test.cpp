@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// How waits end when something goes wrong: in time, on every rank, with the same first cause.
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "tests/comm/pattern.hpp"
+
+namespace ringspan::comm {
+namespace {
+
+using test::failure_of;
+
+TEST(DeadlineTest, BuffersNothingSoThatSendingFirstOnBothSidesIsADeadlock) {
+  const auto error = failure_of({.ranks = 2, .deadline = 0.05}, [](const Communicator& comm) {
+    const Buffer buffer = comm.device().allocate(8);
+    Send sends[] = {{comm.next(), whole(buffer)}};
+    comm.post("send_first", sends, {}).wait();
+    Recv recvs[] = {{comm.prev(), whole(buffer)}};
+    comm.post("then_receive", {}, recvs).wait();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  const std::string message = error->what();
+  EXPECT_NE(message.find("operation 0, send_first: posted by all"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 0 waits for rank 1"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 1 waits for rank 0"), std::string::npos) << message;
+}
+
+TEST(DeadlineTest, ComplainsWhenABufferIsExpectedThatCannotBeLent) {
+  const auto error =
+      failure_of({.ranks = 2, .hop = Hop::reference, .deadline = 20}, [](const Communicator& comm) {
+        Buffer rebound;
+        Send sends[] = {{comm.next(), slice(comm.device().allocate(16), 8, 8)}};
+        Recv recvs[] = {{comm.prev(), slice({}, 0, 8), &rebound}};
+        comm.post("lend", sends, recvs).wait();
+      });
+  ASSERT_TRUE(error);
+  EXPECT_NE(std::string(error->what()).find("has none to fill"), std::string::npos);
+}
+
+TEST(DeadlineTest, WaitsForASlowRankThatMakesProgressEvenBehindOthersThatWait) {
+  launch("threads", {.ranks = 4, .deadline = 0.2}, [](const Communicator& comm) {
+    const double end = comm.device().now() + 0.8;
+    if (comm.rank() == 0)
+      while (comm.device().now() < end) comm.device().poll();
+    Buffer token = comm.device().allocate(1);  // passed from 0 to 1 to 2 to 3
+    if (comm.rank() > 0) {
+      Recv recvs[] = {{comm.prev(), whole(token)}};
+      comm.post("chain", {}, recvs).wait();
+    }
+    if (comm.rank() + 1 < comm.size()) {
+      Send sends[] = {{comm.next(), whole(token)}};
+      comm.post("chain", sends, {}).wait();
+    }
+  });
+}
+
+TEST(DeadlineTest, NamesTheSilentRankBehindAChainOfWaits) {
+  const auto error = failure_of({.ranks = 4, .deadline = 0.05}, [](const Communicator& comm) {
+    if (comm.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      return;
+    }
+    const Buffer token = comm.device().allocate(1);
+    Recv recvs[] = {{comm.prev(), whole(token)}};
+    comm.post("chain", {}, recvs).wait();
+    Send sends[] = {{comm.next(), whole(token)}};
+    comm.post("chain", sends, {}).wait();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  EXPECT_EQ(error->where().peer, 0);
+  EXPECT_EQ(error->where().operation, "chain");
+  EXPECT_EQ(error->where().sequence, 0);
+}
+
+TEST(DeadlineTest, TellsAPollingKernelOfAFailureElsewhere) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    if (comm.rank() == 1) throw std::runtime_error("boom");
+    for (;;) comm.device().poll();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where().peer, 1);
+}
+
+TEST(DeadlineTest, AbortReachesEveryRankWithTheFirstCause) {
+  std::vector<std::optional<Error>> seen(3);
+  const auto error = failure_of({.ranks = 3, .deadline = 20}, [&](const Communicator& comm) {
+    if (comm.rank() == 1) {
+      comm.abort(Error(ErrorKind::aborted, "enough"));
+      comm.abort(Error(ErrorKind::aborted, "too late"));
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {  // the same again and again
+      try {
+        barrier(comm);
+        ADD_FAILURE() << "barrier after abort";
+      } catch (const Error& caught) {
+        seen[comm.rank()] = caught;
+      }
+    }
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::aborted);
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(seen[rank]);
+    EXPECT_STREQ(seen[rank]->what(), "enough");
+    EXPECT_EQ(seen[rank]->where().rank, rank);
+    EXPECT_EQ(seen[rank]->where().peer, 1);
+  }
+}
+
+}  // namespace
+}  // namespace ringspan::comm

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "comm/ring_exchange.hpp"
+#include "tests/comm/pattern.hpp"
+
+namespace ringspan::comm {
+namespace {
+
+using test::failure_of;
+
+LaunchOptions options(int ranks, bool ledger) {
+  return {.ranks = ranks, .deadline = 20, .debug = {.ledger = ledger}};
+}
+
+Request start_hop(const Communicator& comm, std::string_view name) {
+  Send sends[] = {{comm.next(), whole(comm.device().allocate(8))}};
+  Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
+  return comm.post(name, sends, recvs);
+}
+
+/// Two groups of the same ranks; rank 1 uses them in the other order.
+void reverse_order(const Communicator& comm) {
+  const Communicator left = comm.split(0, comm.rank()), right = comm.split(0, comm.rank());
+  const bool reversed = comm.rank() == 1;
+  Request first = reversed ? start_hop(right, "right") : start_hop(left, "left");
+  Request second = reversed ? start_hop(left, "left") : start_hop(right, "right");
+  first.wait();
+  second.wait();
+}
+
+TEST(LedgerTest, CatchesAReversedOrderAcrossGroupsAndNamesBothOperations) {
+  const auto error = failure_of(options(2, true), reverse_order);
+  ASSERT_TRUE(error);
+  const std::string message = error->what();
+  EXPECT_EQ(message.find("ledger: rank "), 0u) << message;
+  EXPECT_NE(message.find("post in different orders"), std::string::npos) << message;
+  EXPECT_NE(message.find("left"), std::string::npos) << message;
+  EXPECT_NE(message.find("right"), std::string::npos) << message;
+  EXPECT_FALSE(failure_of(options(2, false), reverse_order));  // threads alone would not mind
+}
+
+TEST(LedgerTest, CatchesHalvesOfAMessageInDifferentOperations) {
+  const auto body = [](const Communicator& comm) {
+    const Buffer buffer = comm.device().allocate(8);
+    if (comm.rank() == 0) comm.post("copy", {}, {}).wait();  // rank 1 does not take part
+    Send sends[] = {{1, whole(buffer)}};
+    Recv recvs[] = {{0, whole(buffer)}};
+    if (comm.rank() == 0) comm.post("copy", sends, {}).wait();
+    if (comm.rank() == 1) comm.post("copy", {}, recvs).wait();
+  };
+  const auto error = failure_of(options(2, true), body);
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(),
+               "ledger: what rank 0 sends in operation 1, copy, rank 1 expects in operation 0, "
+               "copy; it must be the same operation of their group");
+  EXPECT_FALSE(failure_of(options(2, false), body));
+}
+
+TEST(LedgerTest, CatchesARankThatPostsFewerOperationsOfItsGroup) {
+  const auto body = [](const Communicator& comm) {
+    const Communicator lower = comm.split(comm.rank() < 2, 0);
+    if (comm.rank() != 1) lower.post("nothing_to_send", {}, {}).wait();
+  };
+  const auto error = failure_of(options(3, true), body);
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(),
+               "ledger: rank 1 posted 0 operations in a group in which rank 0 posted 1; every rank "
+               "of a group posts every operation");
+  EXPECT_EQ(error->where().peer, 1);
+  EXPECT_FALSE(failure_of(options(3, false), body));
+}
+
+// Not a matter of the debug ledger: always checked.
+TEST(LedgerTest, ComparesSizesAndNamesOfEveryMessage) {
+  const auto mismatch = [](std::string_view other_name, std::int64_t other_bytes) {
+    return failure_of(options(2, false), [&](const Communicator& comm) {
+      const bool odd = comm.rank() == 1;
+      const Buffer buffer = comm.device().allocate(16);
+      Send sends[] = {{comm.next(), slice(buffer, 0, odd ? other_bytes : 8)}};
+      Recv recvs[] = {{comm.prev(), slice(buffer, 8, 8)}};
+      comm.post(odd ? other_name : "swap", odd ? sends : std::span<Send>(),
+                odd ? std::span<Recv>() : recvs)
+          .wait();
+    });
+  };
+  EXPECT_FALSE(mismatch("swap", 8));
+  const auto size = mismatch("swap", 4), name = mismatch("swop", 8);
+  ASSERT_TRUE(size && name);
+  EXPECT_STREQ(size->what(),
+               "rank 1 sends 4 bytes in operation 0, swap, where rank 0 expects 8 bytes in "
+               "operation 0, swap");
+  EXPECT_STREQ(name->what(),
+               "rank 1 sends 8 bytes in operation 0, swop, where rank 0 expects 8 bytes in "
+               "operation 0, swap");
+  EXPECT_EQ(size->kind(), ErrorKind::peer_failed);
+  EXPECT_EQ(size->where().peer, 1);
+}
+
+/// What a reduction and a turn of a ring leave on rank 0.
+std::vector<float> results(const LaunchOptions& options) {
+  std::vector<float> values(31);
+  launch("threads", options, [&](const Communicator& comm) {
+    RingExchange ring(comm, 31 * 4);
+    const Buffer own = ring.begin();
+    for (int i = 0; i < 31; ++i) {
+      const float value = std::sin(static_cast<float>(31 * comm.rank() + i));
+      std::memcpy(own.data() + 4 * i, &value, 4);
+    }
+    const Slice sum = whole(comm.device().allocate(31 * 4));
+    comm.device().copy(sum, whole(own));
+    for (int hop = 0; hop + 1 < comm.size(); ++hop) {
+      ring.start(31 * 4, 31 * 4);
+      ring.finish();
+      comm.device().reduce(sum, whole(ring.block()), Element::f32, Reduction::sum);
+    }
+    all_reduce(comm, sum, Element::f32);
+    if (comm.rank() == 0) std::memcpy(values.data(), sum.data(), 31 * 4);
+  });
+  return values;
+}
+
+TEST(DelaysTest, ChangeNoResult) {
+  for (const Hop hop : {Hop::copy, Hop::reference}) {
+    const std::vector<float> plain = results({.ranks = 4, .hop = hop, .deadline = 20});
+    for (std::uint64_t seed = 0; seed < 10; ++seed)
+      EXPECT_EQ(results({.ranks = 4, .hop = hop, .deadline = 20, .debug = test::all_checks(seed)}),
+                plain);
+  }
+}
+
+TEST(PoisonTest, FillsNewAndReleasedBuffersWithNaN) {
+  launch("threads", {.ranks = 1, .debug = {.poison = true}}, [](const Communicator& comm) {
+    const Buffer fresh = comm.device().allocate(16);
+    double value;
+    std::memcpy(&value, fresh.data() + 8, sizeof value);
+    EXPECT_TRUE(std::isnan(value));
+  });
+}
+
+}  // namespace
+}  // namespace ringspan::comm

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/request.hpp"
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/comm/pattern.hpp"
+
+namespace ringspan::comm {
+namespace {
+
+using test::failure_of;
+
+/// Eight bytes to the next rank and from the previous one.
+Request start_hop(const Communicator& comm) {
+  Send sends[] = {{comm.next(), whole(comm.device().allocate(8))}};
+  Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
+  return comm.post("hop", sends, recvs);
+}
+
+TEST(RequestTest, IsCompleteWhenEmpty) {
+  Request none;
+  EXPECT_TRUE(none.test());
+  none.wait();
+}
+
+TEST(RequestTest, TestsTrueInTheEndAndStaysSo) {
+  launch("threads", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
+    Request hop = start_hop(comm);
+    while (!hop.test()) {
+    }
+    EXPECT_TRUE(hop.test());
+    hop.wait();
+  });
+}
+
+TEST(RequestTest, MovesWithItsMessages) {
+  launch("threads", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    Request first = start_hop(comm);
+    std::vector<Request> kept;
+    kept.push_back(std::move(first));
+    EXPECT_TRUE(first.test());  // NOLINT(bugprone-use-after-move): moved from means complete
+    kept.front().wait();
+  });
+}
+
+TEST(RequestTest, PoisonsTheWorldWhenDroppedAndReturnsAtOnce) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    if (comm.rank() == 1) {
+      start_hop(comm).wait();
+      ADD_FAILURE() << "the hop cannot have completed";
+    }
+    const auto start = std::chrono::steady_clock::now();
+    { const Request dropped = start_hop(comm); }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::peer_failed);
+  EXPECT_STREQ(error->what(), "rank 0 dropped the pending request of operation 0, hop");
+  EXPECT_EQ(error->where().peer, 0);
+}
+
+TEST(RequestTest, PoisonsTheWorldWhenOverwritten) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    Request hop = start_hop(comm);
+    if (comm.rank() == 1) hop = Request();
+    hop.wait();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where().peer, 1);
+}
+
+TEST(RequestTest, LetsTheExceptionThatDroppedItBeTheCause) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    Request hop = start_hop(comm);
+    if (comm.rank() == 1) throw std::runtime_error("boom");
+    start_hop(comm).wait();
+    hop.wait();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "rank 1: boom");
+}
+
+TEST(RequestTest, PoisonsTheWorldAtTheNextCallWhenTheExceptionIsSwallowed) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    if (comm.rank() == 0) {
+      start_hop(comm).wait();
+      return;
+    }
+    try {
+      Request hop = start_hop(comm);
+      throw std::runtime_error("boom");
+    } catch (const std::runtime_error&) {
+    }
+    comm.device().poll();
+    ADD_FAILURE() << "poll after a dropped request";
+  });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "rank 1 dropped the pending request of operation 0, hop");
+}
+
+TEST(RequestTest, MayOutliveTheLaunch) {
+  Request kept;
+  launch("threads", {.ranks = 1, .deadline = 20},
+         [&](const Communicator& comm) { kept = start_hop(comm); });
+}
+
+// Under the sanitizers: nobody reads what a rank frees or overwrites after its wait has failed.
+TEST(RequestTest, GivesBackWhatWasSentWhenAWaitFails) {
+  for (int repetition = 0; repetition < 50; ++repetition) {
+    const auto error = failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+      std::vector<std::byte> memory(1 << 16);
+      const Buffer borrowed(memory.data(), std::ssize(memory), {});
+      if (comm.rank() == 1) {
+        Recv recvs[] = {{0, whole(borrowed)}};
+        Request request = comm.post("send", {}, recvs);
+        std::this_thread::sleep_for(std::chrono::microseconds(repetition));
+        comm.abort(Error(ErrorKind::aborted, "enough"));
+        request.wait();  // may or may not find the message
+      } else {
+        Send sends[] = {{1, whole(borrowed)}};
+        Request request = comm.post("send", sends, {});
+        try {
+          request.wait();
+        } catch (const Error&) {
+          std::fill(memory.begin(), memory.end(), std::byte{1});
+        }
+      }
+    });
+    ASSERT_TRUE(error);
+    EXPECT_STREQ(error->what(), "enough");
+  }
+}
+
+}  // namespace
+}  // namespace ringspan::comm
