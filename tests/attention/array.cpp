@@ -2,8 +2,8 @@
 #include "tests/attention/array.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numbers>
 #include <random>
@@ -120,6 +120,11 @@ Tensor make_tensor(comm::Device& device, const Array& from, DType dtype) {
   return tensor;
 }
 
+Bound gradient_bound(DType dtype) {
+  const double epsilon = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
+  return {.factor = 16 + half_ulp(dtype) / epsilon, .stored = accumulator(dtype)};
+}
+
 testing::AssertionResult close(std::string_view what, const Array& actual, const Array& expected,
                                const Array& unit, const Bound& bound) {
   if (shape(actual) != shape(expected) || shape(unit) != shape(expected)) {
@@ -146,20 +151,28 @@ testing::AssertionResult close(std::string_view what, const Array& actual, const
          << " times the allowed error";
 }
 
-testing::AssertionResult same_bits(std::string_view what, const ConstTensorView& actual,
-                                   const ConstTensorView& expected) {
-  const Array a = read(actual), e = read(expected);
-  if (shape(a) != shape(e) || actual.dtype != expected.dtype) {
+testing::AssertionResult same_bits(std::string_view what, const Array& actual,
+                                   const Array& expected) {
+  if (shape(actual) != shape(expected)) {
     return testing::AssertionFailure()
-           << what << " is " << shape(a) << " in " << name(actual.dtype) << ", expected "
-           << shape(e) << " in " << name(expected.dtype);
+           << what << " is " << shape(actual) << ", expected " << shape(expected);
   }
-  for (std::size_t i = 0; i < e.values.size(); ++i) {
-    if (std::memcmp(&a.values[i], &e.values[i], sizeof(double)) == 0) continue;
-    return testing::AssertionFailure() << what << " differs at " << index(e, i) << ": "
-                                       << a.values[i] << " instead of " << e.values[i];
+  for (std::size_t i = 0; i < expected.values.size(); ++i) {
+    const double a = actual.values[i], e = expected.values[i];
+    if (std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(e)) continue;
+    return testing::AssertionFailure()
+           << what << " differs at " << index(expected, i) << ": " << a << " instead of " << e;
   }
   return testing::AssertionSuccess();
+}
+
+testing::AssertionResult same_bits(std::string_view what, const ConstTensorView& actual,
+                                   const ConstTensorView& expected) {
+  if (actual.dtype != expected.dtype) {
+    return testing::AssertionFailure()
+           << what << " is " << name(actual.dtype) << ", expected " << name(expected.dtype);
+  }
+  return same_bits(what, read(actual), read(expected));
 }
 
 }  // namespace ringspan::attention

@@ -55,12 +55,18 @@ struct Bound {
   DType stored = DType::f32;
 };
 
+/// The bound for gradients whose delta was computed from an `out` rounded to `dtype`; they are held
+/// in its accumulator.
+Bound gradient_bound(DType dtype);
+
 /// Success if every element is within its bound; otherwise tells how many are not, and the worst of
 /// them with its index. Equal infinities agree, NaN never does.
 testing::AssertionResult close(std::string_view what, const Array& actual, const Array& expected,
                                const Array& unit, const Bound& bound = {});
 
 /// Success if the two have the same shape and bits.
+testing::AssertionResult same_bits(std::string_view what, const Array& actual,
+                                   const Array& expected);
 testing::AssertionResult same_bits(std::string_view what, const ConstTensorView& actual,
                                    const ConstTensorView& expected);
 
