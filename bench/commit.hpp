@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace ringspan::bench {
+
+/// `git describe` of the source tree when it was built; "unknown" outside a checkout.
+extern const char* const kCommit;
+
+}  // namespace ringspan::bench

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bench/point.hpp"
+
+namespace ringspan::bench {
+
+/// An option of `ringspan sweep`, as the command line and configuration files know it.
+struct OptionEntry {
+  std::string_view name;  // "--seq"
+  std::string_view help;
+  bool flag = false;
+};
+std::span<const OptionEntry> sweep_option_entries();
+
+/// Options that were given, by name, as they were written; flags have an empty text.
+using OptionTexts = std::map<std::string, std::string, std::less<>>;
+
+/// How each point is measured; the same for all points of a sweep.
+struct MeasureOptions {
+  std::optional<double> softmax_scale = {}, softcap = {};
+  bool sinks = false;
+  int warmup = 1;
+  int repeats = 5;
+  bool check = false;
+  std::uint64_t seed = 1;
+  std::optional<double> deadline = {};  // seconds without progress; unset: as the environment says
+  double point_timeout = 600;           // seconds
+};
+
+struct SweepOptions {
+  Axes axes;
+  MeasureOptions measure;
+  std::string csv;  // empty: none is written
+  bool resume = false;
+};
+
+/// Throws invalid_argument with one line that names the option, and lists the known values.
+SweepOptions sweep_options(const OptionTexts& texts);
+
+}  // namespace ringspan::bench
