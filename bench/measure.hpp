@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/closed_forms.hpp"
+#include "bench/check.hpp"
+#include "bench/metrics.hpp"
+#include "bench/point.hpp"
+#include "bench/sweep_options.hpp"
+#include "comm/transport.hpp"
+
+namespace ringspan::bench {
+
+/// What the ranks of one point measured; no judgement yet.
+struct Measurement {
+  Times times;
+  std::vector<comm::Traffic> sent;              // in one run, [rank]
+  std::vector<attention::Traffic> closed_form;  // [rank]; empty where none is known
+  std::int64_t peak_bytes = 0;                  // inputs and outputs included
+  std::optional<Deviation> deviation;           // with --check
+  std::int64_t sampled_rows = 0;
+};
+
+/// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
+/// Throws the Error that refused the point, or that ended it: a rank's own, timeout after
+/// --point-timeout, aborted after Ctrl-C.
+Measurement measure(const Point& point, const MeasureOptions& options);
+
+}  // namespace ringspan::bench

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::bench {
+
+/// While it lives, ends the work of all ranks when `seconds` have passed (kind timeout) or Ctrl-C
+/// was pressed (kind aborted). Kernels and waits notice at their next poll.
+class Watchdog {
+ public:
+  Watchdog(comm::Communicator world, double seconds);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+ private:
+  void watch(double seconds);
+
+  comm::Communicator world_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
+  std::thread thread_;  // last: runs while the others live
+};
+
+}  // namespace ringspan::bench
