@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sweep.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attention/closed_forms.hpp"
+#include "bench/commit.hpp"
+#include "bench/csv_reader.hpp"
+#include "bench/csv_reporter.hpp"
+#include "bench/efficiency.hpp"
+#include "bench/fma_peak.hpp"
+#include "bench/interrupt.hpp"
+#include "bench/judgement.hpp"
+#include "bench/machine.hpp"
+#include "bench/measure.hpp"
+#include "bench/progress.hpp"
+#include "bench/rank_run.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+std::optional<double> flops(const Point& point, const MeasureOptions& options) {
+  if (point.kernel == "null") return std::nullopt;
+  const attention::Problem asked = problem(point, options);
+  return (point.has_forward() ? attention::forward_flops(asked) : 0) +
+         (point.has_backward() ? attention::backward_flops(asked) : 0);
+}
+
+/// The reason in one line.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+class Sweep {
+ public:
+  explicit Sweep(const SweepOptions& options) : options_(options), points_(points(options.axes)) {
+    const bool exists = !options.csv.empty() && std::filesystem::exists(options.csv);
+    RINGSPAN_REQUIRE(!exists || std::filesystem::is_regular_file(options.csv),
+                     "--csv: ", options.csv, " is not a regular file");
+    RINGSPAN_REQUIRE(!exists || options.resume, "--csv: ", options.csv,
+                     " exists; continue it with --resume, or give another name");
+    if (exists) finished_ = read_csv(options.csv);
+    legal_ = !finished_.empty();
+    std::set<std::string> done;
+    for (const Cells& row : finished_) done.insert(key(row));
+    std::erase_if(points_, [&](const Point& point) { return done.count(key(point)) > 0; });
+    if (!options.csv.empty()) reporter_.emplace(options.csv, finished_.empty());
+  }
+
+  int run() {
+    for (const Point& point : points_) {
+      if (interrupted()) break;
+      progress_.begin(point);
+      std::optional<Row> row = measured(point);
+      if (!row) break;  // interrupted
+      waiting_.push_back(std::move(*row));
+      if (legal_) report();
+    }
+    return finish();
+  }
+
+ private:
+  /// What a reader of the numbers must know; once, on standard error.
+  void notes() {
+    noted_ = true;
+    const auto any = [this](const auto& predicate) {
+      return std::any_of(points_.begin(), points_.end(), predicate);
+    };
+    if (any([](const Point& p) { return p.transport == "threads" && p.hop == "copy"; })) {
+      spdlog::info(
+          "on threads with copies nothing is hidden by nature: no copy engine moves bytes "
+          "while the cores compute");
+    }
+    if (any([this](const Point& p) { return p.ranks > machine_.cores; })) {
+      spdlog::info(
+          "some points have more ranks than the {} cores: they are correct, but their "
+          "times mean little",
+          machine_.cores);
+    }
+    if (std::getenv("RINGSPAN_DEBUG")) spdlog::info("RINGSPAN_DEBUG is set: it costs time");
+  }
+
+  /// The row of a point; none if it was interrupted.
+  std::optional<Row> measured(const Point& point) {
+    Row row{machine_.name(), kCommit, std::string(comm::backend(point.transport).world), point,
+            options_.measure.repeats};
+    try {
+      const Measurement measurement = measure(point, options_.measure);
+      row.result = result_of(point, measurement, flops(point, options_.measure));
+      row.status = judge(measurement);
+      if (row.status == "ok") row.status = judged_speed(point, *row.result);
+      if (row.status == "ok") fill_efficiencies(row, finished_);
+      failed_ |= row.status != "ok";
+    } catch (const Error& error) {
+      if (interrupted()) return std::nullopt;
+      row.status = one_line(error.what());
+      const bool illegal = error.kind() == ErrorKind::invalid_argument;
+      if (illegal && refusal_.empty()) refusal_ = row.status;
+      legal_ |= !illegal;
+      failed_ |= !illegal && error.kind() != ErrorKind::timeout;
+    } catch (const std::bad_alloc&) {
+      row.status = "out of memory";
+      legal_ = failed_ = true;
+    }
+    legal_ |= row.result.has_value();
+    return row;
+  }
+
+  /// The peak is measured when first needed, and once more before a row is called impossible.
+  std::string judged_speed(const Point& point, const Result& result) {
+    const auto cores = static_cast<double>(std::min<std::int64_t>(point.ranks, machine_.cores));
+    if (peak_gflops_ == 0) peak_gflops_ = fma_peak_gflops(0.1);
+    const std::string status = judge_speed(point, result, peak_gflops_ * cores);
+    if (status == "ok") return status;
+    peak_gflops_ = std::max(peak_gflops_, fma_peak_gflops(0.5));
+    return judge_speed(point, result, peak_gflops_ * cores);
+  }
+
+  /// Rows are reported as they come; illegal ones wait for the first legal one, because a sweep
+  /// without any is bad input and writes nothing.
+  void report() {
+    if (!noted_) notes();
+    for (const Row& row : waiting_) {
+      progress_.end(row);
+      finished_.push_back(cells(row));
+      if (reporter_) reporter_->append(finished_.back());
+    }
+    waiting_.clear();
+  }
+
+  int finish() {
+    if (interrupted()) {
+      report();
+      spdlog::warn("interrupted; finished rows are kept{}",
+                   reporter_ ? ", continue with --resume" : "");
+      return kExitInterrupted;
+    }
+    RINGSPAN_REQUIRE(legal_ || refusal_.empty(), refusal_);
+    if (points_.empty()) spdlog::info("{} already holds every point", options_.csv);
+    return failed_ ? kExitFailed : kExitOk;
+  }
+
+  const SweepOptions& options_;
+  std::vector<Point> points_;
+  std::vector<Cells> finished_;
+  std::vector<Row> waiting_;
+  Progress progress_{points_.size()};
+  std::optional<CsvReporter> reporter_;
+  const Machine machine_ = this_machine();
+  double peak_gflops_ = 0;  // of one core
+  bool legal_ = false;      // some point was not refused
+  bool failed_ = false;
+  bool noted_ = false;
+  std::string refusal_;  // the first
+};
+
+}  // namespace
+
+int sweep(const SweepOptions& options) {
+  Sweep sweep(options);
+  catch_interrupt();
+  return sweep.run();
+}
+
+}  // namespace ringspan::bench
