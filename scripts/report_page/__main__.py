@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of scripts/report."""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from .read_rows import BadInput, read_rows
+from .series import prepare
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise BadInput(f"{message}; see scripts/report --help")
+
+
+def arguments():
+    parser = Parser(
+        prog="scripts/report",
+        description="Turns CSVs of `ringspan sweep` into one self-contained page.",
+    )
+    parser.add_argument("csv", nargs="+", help="a CSV that `ringspan sweep --csv` wrote")
+    parser.add_argument(
+        "-o", "--output", default="report.html", type=Path, help="the page (default: report.html)"
+    )
+    parser.add_argument(
+        "--svg", metavar="DIR", type=Path, help="also write every figure as DIR/FIGURE.WORLD.svg"
+    )
+    return parser.parse_args()
+
+
+def check_output(path, inputs):
+    """Before any work: says what would go wrong with writing the page."""
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path}: is not a regular file; give the name of the page to write")
+    if any(path.exists() and path.samefile(one) for one in inputs if Path(one).exists()):
+        raise BadInput(f"{path}: is one of the CSVs; give the page another name")
+    check_directory(path.parent, path)
+
+
+def check_directory(directory, path):
+    if not directory.is_dir():
+        raise BadInput(f"{path}: {directory} is not a directory")
+    if not os.access(directory, os.W_OK):
+        raise BadInput(f"{path}: {directory} is not writable")
+
+
+def write(path, text):
+    """Under a temporary name first, so that nobody ever sees half a file."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def report(options):
+    rows, notes = prepare(read_rows(options.csv))
+    check_output(options.output, options.csv)
+    from .page import render, svgs  # slow to load, and not needed to say what is wrong
+
+    texts = {options.output: render(rows, notes)}
+    if options.svg:
+        options.svg.mkdir(parents=True, exist_ok=True)
+        check_directory(options.svg, options.svg)
+        texts |= {options.svg / name: svg for name, svg in svgs(rows).items()}
+    for path, text in texts.items():
+        write(path, text)
+    failed = int((rows["status"] != "ok").sum())
+    pictures = f"; {len(texts) - 1} SVGs in {options.svg}" if options.svg else ""
+    verdict = f"{failed} without a measurement" if failed else "all ok"
+    print(f"{options.output}: {len(rows)} rows, {verdict}{pictures}")
+
+
+def main():
+    try:
+        report(arguments())
+    except BadInput as error:
+        print(f"report: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"report: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    return 0
+
+
+sys.exit(main())

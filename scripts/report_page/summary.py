@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows say in a few sentences, and the fastest schedule at every point."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .columns import PROBLEM, PROVENANCE, WORLDS
+from .labels import describe_all, plural, seconds, shorten, tokens
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """The schedule with the least median time at one point, and how far ahead it is."""
+
+    world: str
+    one_pass: str
+    place: str  # in words, what differs between the points of this world, but for the length
+    sequence_length: int
+    schedule: str
+    next_schedule: str
+    ratio: float
+    clear: bool  # its 90th percentile lies below the 10th of the next
+
+
+def fastest(rows):
+    """One Fastest for each point at which two schedules or more were measured."""
+    rows = rows[rows["drawn"] & rows["median_s"].notna() & (rows["ranks"] > 1)]
+    return [point for _, group in rows.groupby("world") for point in fastest_in_world(group)]
+
+
+def fastest_in_world(rows):
+    columns = [*PROBLEM, *PROVENANCE]
+    varying = [
+        name
+        for name in columns
+        if rows[name].nunique(dropna=False) > 1 and name != "sequence_length"
+    ]
+    for _, group in rows.groupby(columns, dropna=False, sort=True):
+        best = group.sort_values("median_s").drop_duplicates("schedule")
+        if len(best) < 2:
+            continue
+        first, second = best.iloc[0], best.iloc[1]
+        clear = bool(first["p90_s"] < second["p10_s"])  # false where either was not measured
+        yield Fastest(
+            first["world"],
+            first["pass"],
+            describe_all(varying, first),
+            int(first["sequence_length"]),
+            first["schedule"],
+            second["schedule"],
+            second["median_s"] / first["median_s"],
+            clear,
+        )
+
+
+def sentences(rows, found, notes):
+    return [*counts(rows), *worlds(rows), *winners(found), *longest(rows), *errors(rows), *notes]
+
+
+def counts(rows):
+    failed = int((rows["status"] != "ok").sum())
+    files = rows["file"].nunique()
+    text = f"{plural(len(rows), 'row')} from {plural(files, 'file')}: "
+    yield text + (
+        "every status is ok."
+        if failed == 0
+        else f"{len(rows) - failed:,} ok, {failed:,} not; those are listed apart with their reason."
+    )
+
+
+def worlds(rows):
+    for world, group in rows[rows["status"] == "ok"].groupby("world"):
+        machines = " and ".join(sorted(set(group["machine"])))
+        transports = ", ".join(sorted(set(group["transport"]) - {""}))
+        hops = " and ".join(sorted(set(group["hop"]) - {""}))
+        yield (
+            f"{plural(len(group), 'row')} {WORLDS[world]}: {machines}, transport {transports}"
+            + (f", hop by {hops}." if hops else ".")
+        )
+
+
+def winners(found):
+    by_pass = {}
+    for point in found:
+        by_pass.setdefault((point.world, point.one_pass), []).append(point)
+    for (world, one_pass), points in by_pass.items():
+        wins = Counter(point.schedule for point in points if point.clear)
+        parts = [f"{name} at {count}" for name, count in wins.most_common()]
+        close = len(points) - sum(wins.values())
+        if close:
+            parts.append(f"too close to call at {close}")
+        yield (
+            f"Fastest {one_pass} ({world}), of {plural(len(points), 'point')} on several ranks: "
+            f"{', '.join(parts)}."
+        )
+
+
+def longest(rows):
+    """The range of times at the longest length: what the choice of a schedule is worth."""
+    rows = rows[rows["drawn"] & rows["median_s"].notna() & (rows["ranks"] > 1)]
+    for (world, one_pass), of_pass in rows.groupby(["world", "pass"]):
+        groups = [group for _, group in of_pass.groupby([*PROVENANCE, *PROBLEM], dropna=False)]
+        groups = [group for group in groups if group["schedule"].nunique() > 1]
+        if not groups:
+            continue
+        group = max(groups, key=lambda one: tuple(one.iloc[0][["sequence_length", "ranks"]]))
+        group = group.sort_values("median_s")
+        first, last = group.iloc[0], group.iloc[-1]
+        yield (
+            f"Longest {one_pass} ({world}), {tokens(first['sequence_length'])} tokens on "
+            f"{plural(first['ranks'], 'rank')}, {shorten(first['mask'])}: from "
+            f"{seconds(first['median_s'])} ({first['schedule']}) to "
+            f"{seconds(last['median_s'])} ({last['schedule']})."
+        )
+
+
+def errors(rows):
+    checked = rows[rows["max_abs_error"].notna()]
+    if len(checked):
+        worst = checked.loc[checked["max_abs_error"].idxmax()]
+        yield (
+            f"{plural(len(checked), 'row')} checked against an fp64 computation; the largest "
+            f"absolute error is {worst['max_abs_error']:.2g} "
+            f"({worst['schedule']}, {worst['dtype']})."
+        )
+
+
+def provenance(rows):
+    """How many rows each machine, commit, world, ... has, as a list of dictionaries."""
+    columns = [*PROVENANCE, "file"]
+    groups = rows.groupby(columns, dropna=False, sort=True)
+    return [
+        dict(zip(columns, key, strict=True))
+        | {"rows": len(group), "ok": int((group["status"] == "ok").sum())}
+        for key, group in groups
+    ]
