@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: one line that says what was wrong and where, exit status 2, nothing written."""
+
+import os
+import xml.etree.ElementTree as xml
+
+import pytest
+import synthetic_rows
+from conftest import report
+
+
+@pytest.fixture
+def good(tmp_path):
+    return synthetic_rows.write(tmp_path / "good.csv", synthetic_rows.grid(passes=("forward",)))
+
+
+def refused(tmp_path, *arguments):
+    """The one line of complaint of a run that must leave the directory as it was."""
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = report(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "" and done.stderr.startswith("report: ") and done.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    return done.stderr
+
+
+def changed(line, **values):
+    """Rows of which one, counted like the lines of the file, has other values."""
+    rows = synthetic_rows.grid(passes=("forward",))
+    rows[line - 2] |= values
+    return rows
+
+
+@pytest.mark.parametrize(
+    "values, complaint",
+    [
+        (
+            {"median_s": "fast"},
+            "broken.csv:7: median_s is 'fast'; expected a finite number, or nothing",
+        ),
+        ({"median_s": "nan"}, "broken.csv:7: median_s is 'nan'"),
+        ({"median_s": "-0.5"}, "broken.csv:7: median_s is -0.5; a measured time is > 0"),
+        ({"ranks": "2.5"}, "broken.csv:7: ranks is '2.5'; expected a whole number >= 0"),
+        ({"ranks": ""}, "broken.csv:7: ranks is empty; a row with status ok needs one"),
+        ({"heads": "0"}, "broken.csv:7: heads is 0; a row with status ok needs 1 or more"),
+        (
+            {"bytes_sent_per_rank": "-1"},
+            "broken.csv:7: bytes_sent_per_rank is '-1'; expected a number >= 0",
+        ),
+        ({"world": "moon"}, "broken.csv:7: world is 'moon'; expected host, gpu, simulated"),
+        (
+            {"pass": "sideways"},
+            "broken.csv:7: pass is 'sideways'; expected forward, backward, both",
+        ),
+        ({"status": ""}, "broken.csv:7: status is empty"),
+    ],
+)
+def test_a_bad_value_is_named_by_line_and_column(tmp_path, values, complaint):
+    csv = synthetic_rows.write(tmp_path / "broken.csv", changed(7, **values))
+    assert complaint in refused(tmp_path, csv, "-o", tmp_path / "report.html")
+
+
+def test_a_line_cut_short_is_named(tmp_path, good):
+    text = good.read_text()
+    good.write_text(text[: text.rindex(",threads")])
+    assert "good.csv:55: has 3 fields, and the header has 52" in refused(
+        tmp_path, good, "-o", tmp_path / "report.html"
+    )
+
+
+def test_a_missing_column_is_named(tmp_path, good):
+    good.write_text(good.read_text().replace("hop,", "hope,", 1))
+    assert "good.csv:1: has no column hop" in refused(
+        tmp_path, good, "-o", tmp_path / "report.html"
+    )
+
+
+@pytest.mark.parametrize(
+    "content, complaint",
+    [
+        (b"", "is empty"),
+        (",".join(synthetic_rows.COLUMNS).encode() + b"\n", "has no rows below its header"),
+        (",".join(synthetic_rows.COLUMNS).encode() + b",status\n", "column status appears 2 times"),
+        (
+            b"a picture, perhaps",
+            "has no column machine, commit, world, transport, device and 47 others",
+        ),
+        (b"\xff\xfe\x00", "not a text file in UTF-8"),
+        (
+            ",".join(synthetic_rows.COLUMNS).encode() + b'\n"never closed',
+            "broken.csv:2: unexpected end of data",
+        ),
+    ],
+)
+def test_what_is_no_sweep_is_refused(tmp_path, content, complaint):
+    csv = tmp_path / "broken.csv"
+    csv.write_bytes(content)
+    assert complaint in refused(tmp_path, csv, "-o", tmp_path / "report.html")
+
+
+def test_files_that_cannot_be_read_are_refused_before_the_good_ones_are_used(tmp_path, good):
+    assert "missing.csv: No such file" in refused(
+        tmp_path, good, tmp_path / "missing.csv", "-o", tmp_path / "report.html"
+    )
+    assert "Is a directory" in refused(tmp_path, good, tmp_path, "-o", tmp_path / "report.html")
+
+
+def test_pages_that_cannot_be_written_are_refused(tmp_path, good):
+    assert "is not a directory" in refused(
+        tmp_path, good, "-o", tmp_path / "nowhere" / "report.html"
+    )
+    assert "is not a regular file" in refused(tmp_path, good, "-o", tmp_path)
+    assert "is not a regular file" in refused(tmp_path, good, "-o", "/dev/null")
+    assert "is one of the CSVs" in refused(tmp_path, good, "-o", good)
+    assert "good.csv" in refused(tmp_path, good, "-o", tmp_path / "report.html", "--svg", good)
+    assert os.path.exists("/dev/null") and not os.path.isfile("/dev/null")
+
+
+def test_a_wrong_command_line_is_one_line(tmp_path, good):
+    assert "the following arguments are required: csv" in refused(tmp_path)
+    assert "unrecognized arguments: --colour" in refused(tmp_path, good, "--colour")
+
+
+def test_a_failed_run_keeps_the_page_of_the_one_before(tmp_path, good):
+    page = tmp_path / "report.html"
+    assert report(good, "-o", page).returncode == 0
+    broken = synthetic_rows.write(tmp_path / "broken.csv", changed(7, ranks="two"))
+    refused(tmp_path, good, broken, "-o", page)
+
+
+def test_every_figure_becomes_an_svg(tmp_path, good):
+    done = report(good, "-o", tmp_path / "report.html", "--svg", tmp_path / "new" / "pictures")
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in (tmp_path / "new" / "pictures").iterdir()}
+    assert names == {
+        f"{name}.host.svg"
+        for name in (
+            "time",
+            "rate",
+            "strong_scaling",
+            "weak_scaling",
+            "serial_share",
+            "exposed_share",
+            "imbalance",
+            "bytes_sent",
+            "peak_memory",
+        )
+    }
+    for name in names:
+        picture = (tmp_path / "new" / "pictures" / name).read_text()
+        assert xml.fromstring(picture).tag.endswith("svg") and "synthetic-machine" in picture
+        assert picture.count('aria-roledescription="point"') >= 36
+
+
+def test_a_sweep_of_which_nothing_succeeded_still_has_a_page(tmp_path):
+    csv = synthetic_rows.write(
+        tmp_path / "failed.csv", [synthetic_rows.row(status="out of memory", median_s="")]
+    )
+    assert report(csv, "-o", tmp_path / "report.html").returncode == 0
+    assert "out of memory" in (tmp_path / "report.html").read_text()
+
+
+def test_columns_that_newer_sweeps_add_are_left_aside(tmp_path, good):
+    lines = good.read_text().splitlines()
+    good.write_text(
+        "\n".join([lines[0] + ",phase_of_the_moon", *(line + ",full" for line in lines[1:])])
+    )
+    assert report(good, "-o", tmp_path / "report.html").returncode == 0

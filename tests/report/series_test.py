@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How rows become lines, and what the summary says of them."""
+
+from collections import Counter
+
+import conftest  # noqa: F401  (finds the package)
+import synthetic_rows
+from report_page import summary
+from report_page.figures import HEADS, LENGTH, RANKS, WEAK
+from report_page.read_rows import read_rows
+from report_page.series import draw, prepare
+
+row = synthetic_rows.row
+
+
+def prepared(tmp_path, rows):
+    return prepare(read_rows([synthetic_rows.write(tmp_path / "rows.csv", rows)]))
+
+
+def panels(drawing):
+    return [panel.label for panel in drawing.panels]
+
+
+def test_a_line_joins_only_rows_that_differ_in_its_axis(tmp_path):
+    changes = [
+        {},
+        {"machine": "other"},
+        {"commit": "other"},
+        {"hop": "reference"},
+        {"kernel": "null"},
+        {"dtype": "bf16"},
+        {"mask": "full"},
+        {"batch": 2},
+        {"kv_heads": 2},
+        {"value_dim": 32},
+        {"pass": "backward"},
+    ]
+    rows, _ = prepared(
+        tmp_path,
+        [row("ring", 2, length, **change) for change in changes for length in (1024, 2048)],
+    )
+    drawing = draw(rows, "host", LENGTH, "median_s")
+    assert len(drawing.panels) == len(changes) == len(set(panels(drawing)))
+    assert set(Counter(point["panel"] for point in drawing.points).values()) == {2}
+
+
+def test_worlds_have_figures_of_their_own(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("ring", 2, length, world=world)
+            for world in ("host", "simulated")
+            for length in (1024, 2048)
+        ],
+    )
+    for world in ("host", "simulated"):
+        drawing = draw(rows, world, LENGTH, "median_s")
+        assert len(drawing.points) == 2 and drawing.world == world
+        assert set(rows.loc[[point["row"] for point in drawing.points], "world"]) == {world}
+
+
+def test_a_single_place_on_the_axis_is_no_figure(tmp_path):
+    rows, _ = prepared(
+        tmp_path, [row("ring", 2, 1024), row("zigzag", 2, 1024), row("ring", 2, 2048, mask="full")]
+    )
+    assert draw(rows, "host", LENGTH, "median_s") is None
+
+
+def test_rows_that_failed_are_not_drawn(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [row("ring", 2, 1024), row("ring", 2, 2048), row("ring", 2, 4096, status="timed out")],
+    )
+    assert [point["x"] for point in draw(rows, "host", LENGTH, "median_s").points] == [1024, 2048]
+
+
+def test_variants_of_a_schedule_are_lines_of_their_own(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("usp", 4, length, ulysses_degree=degree, ring_degree=4 // degree)
+            for length in (1024, 2048)
+            for degree in (1, 2, 4)
+        ]
+        + [row("ring", 4, length) for length in (1024, 2048)],
+    )
+    drawing = draw(rows, "host", LENGTH, "median_s")
+    lines = Counter((point["schedule"], point["line"]) for point in drawing.points)
+    assert lines == {
+        ("ring", ""): 2,
+        ("usp", "ulysses 1"): 2,
+        ("usp", "ulysses 2"): 2,
+        ("usp", "ulysses 4"): 2,
+    }
+
+
+def test_weak_scaling_keeps_tokens_per_rank_and_strong_scaling_the_length(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [row("ring", ranks, length) for ranks in (1, 2, 4) for length in (1024, 2048, 4096)],
+    )
+    strong, weak = (draw(rows, "host", axis, "weak_efficiency") for axis in (RANKS, WEAK))
+    assert panels(strong) == ["1Ki tokens", "2Ki tokens", "4Ki tokens"]
+    assert panels(weak) == ["512 tokens per rank", "1Ki tokens per rank", "2Ki tokens per rank"]
+
+
+def test_heads_grow_together_with_their_kv_heads(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("ring", 2, 1024, heads=heads, kv_heads=heads // ratio)
+            for heads in (4, 8, 16)
+            for ratio in (1, 4)
+        ],
+    )
+    assert [panel.label for panel in draw(rows, "host", HEADS, "median_s").panels] == [
+        "",
+        "4 query heads per KV head",
+    ]
+
+
+def test_a_point_measured_again_is_drawn_once_and_told(tmp_path):
+    rows, notes = prepared(
+        tmp_path,
+        [
+            row("ring", 2, 1024),
+            row("ring", 2, 2048, median_s=9.0),
+            row("ring", 2, 2048, median_s=1.0),
+        ],
+    )
+    assert [point["y"] for point in draw(rows, "host", LENGTH, "median_s").points][1] == 1
+    assert notes == [
+        "1 point was measured more than once: its last row is drawn, the table has all."
+    ]
+
+
+def test_shortened_masks_keep_their_panels_apart(tmp_path):
+    masks = [
+        "documents:" + ",".join(["64"] * 20 + [middle] + ["64"] * 20) for middle in ("128", "256")
+    ]
+    rows, _ = prepared(
+        tmp_path, [row("ring", 2, length, mask=mask) for mask in masks for length in (1024, 2048)]
+    )
+    assert len(set(panels(draw(rows, "host", LENGTH, "median_s")))) == 2
+
+
+def test_the_fastest_schedule_is_named_and_a_close_race_is_left_open(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("ring", 2, 1024, median_s=2, p10_s=1.9, p90_s=2.1),
+            row("zigzag", 2, 1024, median_s=1, p10_s=0.9, p90_s=1.1),
+            row("ring", 2, 2048, median_s=2, p10_s=1.9, p90_s=2.1),
+            row("zigzag", 2, 2048, median_s=1.9, p10_s=1.8, p90_s=2.0),
+        ],
+    )
+    clear, close = summary.fastest(rows)
+    assert (clear.schedule, clear.next_schedule, clear.ratio, clear.clear) == (
+        "zigzag",
+        "ring",
+        2.0,
+        True,
+    )
+    assert (close.schedule, close.clear) == ("zigzag", False)
+    text = " ".join(summary.sentences(rows, [clear, close], []))
+    assert "of 2 points on several ranks: zigzag at 1, too close to call at 1." in text
+    assert "2Ki tokens on 2 ranks, causal: from 1.9 s (zigzag) to 2 s (ring)" in text
