@@ -14,7 +14,8 @@
 namespace ringspan::attention::cpu {
 namespace {
 
-constexpr std::int64_t kPanels = 12;
+// As in forward; at head_dim 128, 12 panels of 48 queries.
+constexpr std::int64_t kPackedFloats = 370'000;
 constexpr std::int64_t kKeys = 64;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -22,7 +23,7 @@ struct Workspace {
   Workspace(const InstructionSet& set, std::int64_t head_dim, std::int64_t value_dim, float* memory)
       : head_stride(round_up(head_dim, set.lanes)), value_stride(round_up(value_dim, set.lanes)) {
     Carver carver(memory);
-    blocks = {kPanels * set.width, kKeys};
+    blocks = {whole_panels(set, kPackedFloats / (3 * head_dim + 2 * value_dim)), kKeys};
     q = carver.take(blocks.queries * head_stride);
     q_lanes = carver.take(blocks.queries * head_dim);
     dq_lanes = carver.take(blocks.queries * head_dim);

@@ -13,14 +13,16 @@
 namespace ringspan::attention::cpu {
 namespace {
 
-constexpr std::int64_t kPanels = 24;
+// Floats of packed queries and output that are meant to stay in a second-level cache of 2 MB; at
+// head_dim 128, 24 panels of 48 queries.
+constexpr std::int64_t kPackedFloats = 300'000;
 constexpr std::int64_t kKeys = 256;
 
 struct Workspace {
   Workspace(const InstructionSet& set, std::int64_t head_dim, std::int64_t value_dim, float* memory)
       : head_stride(round_up(head_dim, set.lanes)), value_stride(round_up(value_dim, set.lanes)) {
     Carver carver(memory);
-    blocks = {kPanels * set.width, kKeys};
+    blocks = {whole_panels(set, kPackedFloats / (head_dim + value_dim)), kKeys};
     q_lanes = carver.take(blocks.queries * head_dim);
     out_lanes = carver.take(blocks.queries * value_dim);
     max = carver.take(blocks.queries);

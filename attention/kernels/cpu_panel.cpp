@@ -15,39 +15,49 @@ HWY_BEFORE_NAMESPACE();
 namespace ringspan::attention::cpu {
 namespace HWY_NAMESPACE {
 
-void transpose(std::int64_t rows, std::int64_t columns, float scale, const float* from,
-               std::int64_t from_stride, float* to, std::int64_t to_stride) {
-  std::int64_t row = 0;
+// A 4 x 4 block, or what is left of one at the edges.
+HWY_INLINE void transpose_block(std::int64_t rows, std::int64_t columns, float scale,
+                                const float* from, std::int64_t from_stride, float* to,
+                                std::int64_t to_stride) {
 #if HWY_TARGET != HWY_SCALAR  // which has no vectors of four
-  const hn::FixedTag<float, 4> four;
-  const auto factor = hn::Set(four, scale);
-  for (; row + 4 <= rows; row += 4) {
-    for (std::int64_t column = 0; column + 4 <= columns; column += 4) {
-      const float* in = from + row * from_stride + column;
-      float* out = to + column * to_stride + row;
-      const auto a = hn::Mul(hn::LoadU(four, in), factor);
-      const auto b = hn::Mul(hn::LoadU(four, in + from_stride), factor);
-      const auto c = hn::Mul(hn::LoadU(four, in + 2 * from_stride), factor);
-      const auto d = hn::Mul(hn::LoadU(four, in + 3 * from_stride), factor);
-      const auto ac_low = hn::InterleaveLower(four, a, c),
-                 ac_high = hn::InterleaveUpper(four, a, c);
-      const auto bd_low = hn::InterleaveLower(four, b, d),
-                 bd_high = hn::InterleaveUpper(four, b, d);
-      hn::StoreU(hn::InterleaveLower(four, ac_low, bd_low), four, out);
-      hn::StoreU(hn::InterleaveUpper(four, ac_low, bd_low), four, out + to_stride);
-      hn::StoreU(hn::InterleaveLower(four, ac_high, bd_high), four, out + 2 * to_stride);
-      hn::StoreU(hn::InterleaveUpper(four, ac_high, bd_high), four, out + 3 * to_stride);
-    }
-    for (std::int64_t column = columns / 4 * 4; column < columns; ++column) {
-      for (std::int64_t i = row; i < row + 4; ++i) {
-        to[column * to_stride + i] = scale * from[i * from_stride + column];
-      }
-    }
+  if (rows >= 4 && columns >= 4) {
+    const hn::FixedTag<float, 4> four;
+    const auto factor = hn::Set(four, scale);
+    const auto a = hn::Mul(hn::LoadU(four, from), factor);
+    const auto b = hn::Mul(hn::LoadU(four, from + from_stride), factor);
+    const auto c = hn::Mul(hn::LoadU(four, from + 2 * from_stride), factor);
+    const auto d = hn::Mul(hn::LoadU(four, from + 3 * from_stride), factor);
+    const auto ac_low = hn::InterleaveLower(four, a, c), ac_high = hn::InterleaveUpper(four, a, c);
+    const auto bd_low = hn::InterleaveLower(four, b, d), bd_high = hn::InterleaveUpper(four, b, d);
+    hn::StoreU(hn::InterleaveLower(four, ac_low, bd_low), four, to);
+    hn::StoreU(hn::InterleaveUpper(four, ac_low, bd_low), four, to + to_stride);
+    hn::StoreU(hn::InterleaveLower(four, ac_high, bd_high), four, to + 2 * to_stride);
+    hn::StoreU(hn::InterleaveUpper(four, ac_high, bd_high), four, to + 3 * to_stride);
+    return;
   }
 #endif
-  for (; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      to[column * to_stride + row] = scale * from[row * from_stride + column];
+  for (std::int64_t i = 0; i < rows && i < 4; ++i) {
+    for (std::int64_t j = 0; j < columns && j < 4; ++j) {
+      to[j * to_stride + i] = scale * from[i * from_stride + j];
+    }
+  }
+}
+
+// Goes along the rows of the side whose rows lie further apart: many of them at once would fall
+// into the same few sets of the nearest cache.
+void transpose(std::int64_t rows, std::int64_t columns, float scale, const float* from,
+               std::int64_t from_stride, float* to, std::int64_t to_stride) {
+  const auto block = [&](std::int64_t i, std::int64_t j) HWY_ATTR {
+    transpose_block(rows - i, columns - j, scale, from + i * from_stride + j, from_stride,
+                    to + j * to_stride + i, to_stride);
+  };
+  if (from_stride >= to_stride) {
+    for (std::int64_t i = 0; i < rows; i += 4) {
+      for (std::int64_t j = 0; j < columns; j += 4) block(i, j);
+    }
+  } else {
+    for (std::int64_t j = 0; j < columns; j += 4) {
+      for (std::int64_t i = 0; i < rows; i += 4) block(i, j);
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -42,8 +43,13 @@ void walk(const InstructionSet& set, const Blocks& blocks, std::span<const Tile>
 
 /// Lanes of a panel of so many queries.
 constexpr std::int64_t panel_width(const InstructionSet& set, std::int64_t queries) {
-  const std::int64_t lanes = (queries + set.lanes - 1) / set.lanes * set.lanes;
-  return lanes < set.width ? lanes : set.width;
+  return std::min(set.width, (queries + set.lanes - 1) / set.lanes * set.lanes);
+}
+
+/// Queries in the panels that so many queries fill; at least one panel, at most a few dozen.
+constexpr std::int64_t whole_panels(const InstructionSet& set, std::int64_t queries) {
+  constexpr std::int64_t kMost = 2304;
+  return std::clamp(queries, set.width, kMost) / set.width * set.width;
 }
 
 }  // namespace ringspan::attention::cpu
