@@ -115,6 +115,27 @@ void RankTensors::put_into(WholeResults& whole, bool with_d_sinks) const {
   if (with_d_sinks) whole.d_sinks = read(d_sinks);
 }
 
+testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
+                                 const Problem& problem) {
+  const auto compare = [&](const char* what, const Tensor& tensor, const Array& whole,
+                           const Array& unit, DType stored) {
+    return close(what, read(tensor), take_tokens(whole, actual.tokens),
+                 take_tokens(unit, actual.tokens), {.stored = stored});
+  };
+  const OracleResults& e = expected;
+  const DType dtype = problem.shape.dtype;
+  for (const testing::AssertionResult& result :
+       {compare("out", actual.out, e.out, e.out_unit, dtype),
+        compare("lse", actual.lse, e.lse, e.lse_unit, DType::f32),
+        compare("dq", actual.dq, e.dq, e.dq_unit, dtype),
+        compare("dk", actual.dk, e.dk, e.dk_unit, dtype),
+        compare("dv", actual.dv, e.dv, e.dv_unit, dtype)}) {
+    if (!result) return result;
+  }
+  if (!problem.sinks) return testing::AssertionSuccess();
+  return close("d_sinks", read(actual.d_sinks), e.d_sinks, e.d_sinks_unit);
+}
+
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
                      const OracleInputs& inputs) {
   RankTensors tensors(comm.device(), problem, schedule.shard(problem.sequence), inputs);
@@ -137,17 +158,25 @@ WholeResults run(const NamedSchedule& schedule, const Problem& problem, const Or
   return whole;
 }
 
-testing::AssertionResult matches(const WholeResults& actual, const OracleResults& expected,
-                                 DType dtype) {
-  const Bound stored{.stored = dtype}, fp32{};
-  for (const testing::AssertionResult& result :
-       {close("out", actual.out, expected.out, expected.out_unit, stored),
-        close("lse", actual.lse, expected.lse, expected.lse_unit, fp32),
-        close("dq", actual.dq, expected.dq, expected.dq_unit, stored),
-        close("dk", actual.dk, expected.dk, expected.dk_unit, stored),
-        close("dv", actual.dv, expected.dv, expected.dv_unit, stored),
-        close("d_sinks", actual.d_sinks, expected.d_sinks, expected.d_sinks_unit, fp32)}) {
-    if (!result) return result;
+testing::AssertionResult run_and_compare(const NamedSchedule& schedule, const Problem& problem,
+                                         const OracleInputs& inputs, const OracleResults& expected,
+                                         const comm::LaunchOptions& options,
+                                         std::string_view kernels) {
+  std::vector<testing::AssertionResult> results(options.ranks, testing::AssertionSuccess());
+  comm::launch("threads", options, [&](const comm::Communicator& comm) {
+    const std::unique_ptr<Kernels> local = make_kernels(kernels, comm.device());
+    const std::unique_ptr<Schedule> made =
+        make_schedule(schedule.name, comm, *local, schedule.options);
+    results[comm.rank()] = matches(run_rank(*made, comm, problem, inputs), expected, problem);
+  });
+  return first_failure(results);
+}
+
+testing::AssertionResult first_failure(const std::vector<testing::AssertionResult>& results) {
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    if (!results[rank]) {
+      return testing::AssertionFailure() << "on rank " << rank << ", " << results[rank].message();
+    }
   }
   return testing::AssertionSuccess();
 }

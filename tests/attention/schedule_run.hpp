@@ -55,6 +55,10 @@ struct RankTensors {
   Tensor out, lse, dq, dk, dv, d_sinks;
 };
 
+/// Output, lse and gradients of one rank's tokens against the oracle.
+testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
+                                 const Problem& problem);
+
 /// Forward and backward on one rank.
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
                      const OracleInputs& inputs);
@@ -63,8 +67,13 @@ RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const P
 WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,
                  const comm::LaunchOptions& options, std::string_view kernels = "reference");
 
-/// Output, lse and gradients against the oracle.
-testing::AssertionResult matches(const WholeResults& actual, const OracleResults& expected,
-                                 DType dtype);
+/// [rank]
+testing::AssertionResult first_failure(const std::vector<testing::AssertionResult>& results);
+
+/// The same, compared on every rank; the first that is wrong is reported.
+testing::AssertionResult run_and_compare(const NamedSchedule& schedule, const Problem& problem,
+                                         const OracleInputs& inputs, const OracleResults& expected,
+                                         const comm::LaunchOptions& options,
+                                         std::string_view kernels = "reference");
 
 }  // namespace ringspan::attention
