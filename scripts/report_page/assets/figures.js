@@ -98,13 +98,15 @@ function showTooltip(_handler, event, _item, datum) {
   const box = document.getElementById("tooltip");
   box.hidden = !datum || datum.row === undefined;
   if (box.hidden) return;
-  const line = (name) => {
-    const text = formatted(name, field(datum.row, name));
-    return text === "" ? [] : [element("tr", {}, element("td", { textContent: name }), element("td", { textContent: text }))];
-  };
-  const names = [...TOOLTIP, ...report.problem, "repeats", ...report.provenance, "file"];
-  box.replaceChildren(element("b", { textContent: datum.line ? `${datum.schedule} (${datum.line})` : datum.schedule }),
-    element("span", { textContent: report.worlds[field(datum.row, "world")] }), element("table", {}, ...names.flatMap(line)));
+  const text = (name) => formatted(name, field(datum.row, name));
+  const numbers = TOOLTIP.filter((name) => text(name) !== "").map((name) =>
+    element("tr", {}, element("td", { textContent: name }), element("td", { textContent: text(name) })));
+  const said = (names) => names.filter((name) => text(name) !== "").map((name) => `${name} ${text(name)}`).join(" · ");
+  box.replaceChildren(
+    element("b", { textContent: datum.line ? `${datum.schedule} (${datum.line})` : datum.schedule }),
+    element("p", { textContent: said([...report.problem, "repeats"]) }),
+    element("table", {}, ...numbers),
+    element("p", { textContent: `${report.worlds[field(datum.row, "world")]} · ${said([...report.provenance, "file"])}` }));
   const { clientX: x, clientY: y } = event;
   box.style.left = `${x + box.offsetWidth + 24 < innerWidth ? x + 14 : Math.max(4, x - box.offsetWidth - 14)}px`;
   box.style.top = `${Math.max(4, Math.min(y + 14, innerHeight - box.offsetHeight - 8))}px`;
