@@ -87,8 +87,8 @@ class ReferenceKernels final : public Kernels {
         for (std::int64_t h = 0; h < block.q.heads; ++h) {
           for (std::int64_t i = 0; i < tile.queries.count; ++i) {
             forward_row(block, tile, i, {b, token(tile.queries, i), h}, partial);
+            device_.poll();  // a row of a long sequence takes a while
           }
-          device_.poll();
         }
       }
     }
@@ -101,14 +101,14 @@ class ReferenceKernels final : public Kernels {
         for (std::int64_t h = 0; h < block.q.heads; ++h) {
           for (std::int64_t i = 0; i < tile.queries.count; ++i) {
             backward_query(block, tile, i, {b, token(tile.queries, i), h}, dq);
+            device_.poll();
           }
-          device_.poll();
         }
         for (std::int64_t g = 0; g < block.k.heads; ++g) {
           for (std::int64_t j = 0; j < tile.keys.count; ++j) {
             backward_key(block, tile, j, {b, token(tile.keys, j), g}, dk, dv);
+            device_.poll();
           }
-          device_.poll();
         }
       }
     }
