@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "bench/mask_text.hpp"
+#include "bench/rank_run.hpp"
+#include "comm/devices/host.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+Point small_point() {
+  Point point;
+  point.schedule = "ring";
+  point.layout = "contiguous";
+  point.pass = "both";
+  point.kernel = "reference";
+  point.sequence_length = 30;
+  point.batch = 2;
+  point.heads = 4;
+  point.kv_heads = 2;
+  point.head_dim = 6;
+  point.value_dim = 5;
+  return point;
+}
+
+/// Runs the point on one rank and gives it to `body`.
+void computed(const Point& point, const MeasureOptions& options,
+              const std::function<void(RankRun&)>& body) {
+  comm::launch("threads", {}, [&](const comm::Communicator& world) {
+    RankRun run(world, point, options);
+    run.run(kOverlapped);
+    body(run);
+  });
+}
+
+TEST(CheckTest, AcceptsWhatTheReferenceComputes) {
+  for (const char* mask : {"full", "causal", "window:7:3", "documents:9,0,1,12+causal"}) {
+    for (const char* dtype : {"fp64", "fp32", "bf16", "fp16"}) {
+      for (const bool special : {false, true}) {
+        Point point = small_point();
+        point.mask = mask;
+        point.dtype = dtype;
+        MeasureOptions options;
+        options.sinks = special;
+        if (special) options.softcap = 2.5;
+        if (special) options.softmax_scale = 0.75;
+        computed(point, options, [&](RankRun& run) {
+          const Deviation deviation = run.check();
+          EXPECT_FALSE(deviation.wrong()) << mask << ' ' << dtype << ": " << deviation.text();
+          EXPECT_EQ(deviation.rows, run.sampled_rows());
+          EXPECT_EQ(deviation.rows, 4 * 12);  // out, dq, dk and dv
+          EXPECT_LT(deviation.max_abs_error, std::string(dtype) == "bf16" ? 0.2 : 0.02);
+        });
+      }
+    }
+  }
+}
+
+/// Results that the reference computed, to be spoilt.
+class SpoiltTest : public testing::Test {
+ protected:
+  SpoiltTest() {
+    const auto kernels = attention::make_kernels("reference", *device_);
+    const attention::Shard shard{{0, 1, point_.sequence_length}};
+    computed(point_, {}, [&](RankRun& run) {
+      const CheckedTensors results = run.results();
+      const auto keep = [&](attention::Tensor& to, const attention::ConstTensorView& from) {
+        to = attention::Tensor(*device_, from.dtype, from.batch, from.tokens, from.heads,
+                               from.head_dim);
+        kernels->copy(from, to);
+      };
+      keep(out_, results.out);
+      keep(dq_, results.dq);
+      keep(dk_, results.dk);
+      keep(dv_, results.dv);
+    });
+  }
+
+  Deviation check(const attention::Shard& shard = {{0, 1, 30}}) const {
+    return check_rows(problem(point_, {}), 1, shard, {out_, dq_, dk_, dv_}, *device_);
+  }
+
+  /// Changes one dimension of all rows, so that the sample must meet it.
+  static void spoil(const attention::TensorView& tensor,
+                    const std::function<float(float)>& change) {
+    auto* values = static_cast<float*>(tensor.data);
+    for (std::int64_t i = 1; i < tensor.elements(); i += tensor.head_dim) {
+      values[i] = change(values[i]);
+    }
+  }
+
+  const Point point_ = small_point();
+  const std::unique_ptr<comm::Device> device_ = comm::make_host_device();
+  attention::Tensor out_, dq_, dk_, dv_;
+};
+
+TEST_F(SpoiltTest, UnspoiltIsRight) { EXPECT_FALSE(check().wrong()) << check().text(); }
+
+TEST_F(SpoiltTest, FindsAWrongValueOfEachTensor) {
+  const struct {
+    const char* name;
+    attention::TensorView tensor;
+  } kTensors[] = {{"out of", out_}, {"dq of", dq_}, {"dk of", dk_}, {"dv of", dv_}};
+  for (const auto& [name, tensor] : kTensors) {
+    spoil(tensor, [](float x) { return x + 1e-3f; });
+    const Deviation deviation = check();
+    EXPECT_TRUE(deviation.wrong()) << name;
+    EXPECT_THAT(deviation.text(), testing::StartsWith(name));
+    EXPECT_THAT(deviation.text(), testing::HasSubstr("dimension 1 is"));
+    EXPECT_NEAR(deviation.max_abs_error, 1e-3, 1e-4);
+    spoil(tensor, [](float x) { return x - 1e-3f; });
+  }
+}
+
+TEST_F(SpoiltTest, NotANumberIsWrong) {
+  spoil(out_, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
+  EXPECT_TRUE(check().wrong());
+  EXPECT_TRUE(std::isnan(check().max_abs_error));
+}
+
+TEST_F(SpoiltTest, TokensInAnotherOrderAreWrong) { EXPECT_TRUE(check({{29, -1, 30}}).wrong()); }
+
+TEST_F(SpoiltTest, MissingTokensAreMissed) {
+  const Deviation half = check({{0, 1, 15}});
+  EXPECT_FALSE(half.wrong());
+  EXPECT_LT(half.rows, check().rows);
+}
+
+TEST(RowOracleTest, FullyMaskedRowsAreExactlyZero) {
+  Point point = small_point();
+  point.mask = "documents:9,12";  // nine tokens of padding
+  const RowOracle oracle(problem(point, {}), InputValues(1));
+  for (const Expected& value : oracle.query_row(0, 0, 25, true).out) {
+    EXPECT_EQ(value.value, 0);
+    EXPECT_EQ(value.bound, 0);
+  }
+  for (const Expected& value : oracle.key_row(0, 0, 25).dk) EXPECT_EQ(value.value, 0);
+}
+
+TEST(RowOracleTest, KeyRowsOfLongSequencesAreLeftOutWhereTheyCostTooMuch) {
+  Point point = small_point();
+  point.sequence_length = 1 << 20;
+  point.mask = "full";
+  const CheckedTensors backward{{}, attention::ConstTensorView{this}, {}, {}};
+  EXPECT_EQ(sampled_rows(problem(point, {}), 1, backward), 2 * 12);
+  point.mask = "causal";  // few queries see the last key
+  EXPECT_GT(sampled_rows(problem(point, {}), 1, backward), 2 * 12);
+}
+
+TEST(CombinedTest, TakesTheFurthestStrayAndTheLargestError) {
+  Deviation a, b;
+  a.got = 3, a.expected = 2, a.bound = 0.5, a.max_abs_error = 1, a.rows = 2;
+  b.got = 30, b.expected = 20, b.bound = 20, b.max_abs_error = 10, b.rows = 3;
+  for (const Deviation& both : {combined(a, b), combined(b, a)}) {
+    EXPECT_EQ(both.got, 3);
+    EXPECT_EQ(both.max_abs_error, 10);
+    EXPECT_EQ(both.rows, 5);
+    EXPECT_TRUE(both.wrong());
+  }
+  EXPECT_FALSE(b.wrong());
+}
+
+}  // namespace
+}  // namespace ringspan::bench

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "bench/csv_columns.hpp"
+#include "bench/csv_reader.hpp"
+#include "bench/csv_reporter.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kHeader =
+    "machine,commit,world,transport,device,cluster,kernel,schedule,layout,pass,dtype,ranks,"
+    "ranks_per_node,ulysses_degree,ring_degree,inner_ring,placement,all_to_all,hop,backward,"
+    "sequence_length,batch,heads,kv_heads,head_dim,value_dim,mask,repeats,median_s,p10_s,p90_s,"
+    "compute_s,synchronised_s,communication_s,imbalance_s,exposed_s,serial_share,exposed_share,"
+    "hidden,hideable,overlap_efficiency,compute_slowdown,tokens_per_s,tflops_per_rank,"
+    "strong_efficiency,weak_efficiency,bytes_sent_per_rank,inter_node_bytes_per_rank,"
+    "messages_sent_per_rank,peak_bytes_per_rank,max_abs_error,status\n";
+
+class CsvTest : public testing::Test {
+ protected:
+  ~CsvTest() override { std::filesystem::remove(path_); }
+
+  std::string text() const {
+    std::ifstream file(path_);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  std::string refusal() const {
+    try {
+      read_csv(path_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  const std::string path_ =
+      (std::filesystem::temp_directory_path() / concat("ringspan_csv_test_", getpid(), ".csv"))
+          .string();
+};
+
+Row refused_row() {
+  Row row{"A CPU, \"fast\" (2 cores)", "abc", "host"};
+  row.point.schedule = "ring";
+  row.point.mask = "documents:5,3+causal";
+  row.status = "no, because";
+  return row;
+}
+
+TEST_F(CsvTest, ColumnsAreTheContract) {
+  CsvReporter(path_, true).append(cells(refused_row()));
+  EXPECT_EQ(text().substr(0, text().find('\n') + 1), kHeader);
+}
+
+TEST_F(CsvTest, ReadsBackWhatItWrote) {
+  Row measured = refused_row();
+  measured.status = "ok";
+  measured.repeats = 7;
+  measured.result.emplace();
+  measured.result->metrics.median = 0.125;
+  measured.result->metrics.exposed = -0.5;
+  measured.result->metrics.hidden = 0.25;
+  measured.result->bytes_sent = INT64_C(1) << 40;
+  {
+    CsvReporter reporter(path_, true);
+    reporter.append(cells(refused_row()));
+    reporter.append(cells(measured));
+  }
+  CsvReporter(path_, false).append(cells(refused_row()));  // resumed: no second header
+  const std::vector<Cells> rows = read_csv(path_);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0], cells(refused_row()));
+  EXPECT_EQ(rows[1], cells(measured));
+  EXPECT_EQ(rows[1][column("machine")], "A CPU, \"fast\" (2 cores)");
+  EXPECT_EQ(rows[1][column("median_s")], "0.125");
+  EXPECT_EQ(rows[1][column("exposed_s")], "-0.5");
+  EXPECT_EQ(rows[1][column("hidden")], "0.25");
+  EXPECT_EQ(rows[1][column("hideable")], "");
+  EXPECT_EQ(rows[1][column("bytes_sent_per_rank")], "1099511627776");
+  EXPECT_EQ(rows[0][column("median_s")], "");
+  EXPECT_EQ(rows[0][column("repeats")], "");
+}
+
+TEST_F(CsvTest, EveryAxisIsPartOfTheKey) {
+  Cells row = cells(refused_row());
+  const std::string before = key(row);
+  EXPECT_EQ(before, key(refused_row().point));
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    Cells other = row;
+    other[i] += "x";
+    const bool axis = i >= column("transport") && i <= column("mask");
+    EXPECT_EQ(key(other) != before, axis) << kColumns[i];
+  }
+}
+
+TEST_F(CsvTest, RefusesOtherColumnsAndBrokenLines) {
+  const std::string line = std::string(51, ',') + "\n";
+  write(kHeader + line);
+  EXPECT_EQ(refusal(), "accepted");
+  write("");
+  EXPECT_EQ(refusal(), "accepted");
+  write("a,b\n1,2\n");
+  EXPECT_THAT(refusal(), HasSubstr("column 1 is 'a' where this version writes 'machine'"));
+  write(std::string(kHeader).substr(0, 100) + "\n");
+  EXPECT_THAT(refusal(), HasSubstr("column"));
+  write(kHeader + line + "1,2,3\n" + line);
+  EXPECT_THAT(refusal(), HasSubstr("line 3: 3 fields where 52 are expected"));
+  write(kHeader + line + std::string(51, ',') + "o");  // cut short while it was written
+  EXPECT_THAT(refusal(), HasSubstr("line 3: 52 fields and no line end"));
+  write(kHeader + line + "\"1,2\n");
+  EXPECT_THAT(refusal(), HasSubstr("line 3: broken quotes"));
+  write(kHeader + line + "1\"2\n");
+  EXPECT_THAT(refusal(), HasSubstr("line 3: broken quotes"));
+}
+
+TEST_F(CsvTest, LeavesNoFileBehindWithoutRows) {
+  { CsvReporter reporter(path_, true); }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_THROW(CsvReporter("/nonexistent/sweep.csv", true), Error);
+}
+
+}  // namespace
+}  // namespace ringspan::bench
