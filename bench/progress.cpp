@@ -27,6 +27,7 @@ Progress::Progress(std::size_t total) : total_(total), terminal_(isatty(STDOUT_F
 
 void Progress::begin(const Point& point) {
   if (!terminal_) return;
+  clear_line();
   constexpr std::size_t kWidth = 24;
   const std::size_t filled = kWidth * done_ / total_;
   const double seconds =
@@ -36,8 +37,9 @@ void Progress::begin(const Point& point) {
                                             duration(seconds / static_cast<double>(done_) *
                                                      static_cast<double>(total_ - done_)) +
                                             " left";
-  fmt::print("[{}{}] {}/{} {} on {} ranks, {} tokens{}", std::string(filled, '#'),
-             std::string(kWidth - filled, '.'), done_, total_, point.schedule, point.ranks,
+  fmt::print("[{}{}] {}/{} {} on {}, {} tokens{}", std::string(filled, '#'),
+             std::string(kWidth - filled, '.'), done_, total_, point.schedule,
+             point.ranks == 1 ? "1 rank" : fmt::format("{} ranks", point.ranks),
              point.sequence_length, rest);
   std::fflush(stdout);
 }

@@ -17,9 +17,10 @@ class Progress {
   void begin(const Point& point);
   void end(const Row& row);
 
- private:
+  /// Before anybody else prints.
   void clear_line() const;
 
+ private:
   std::size_t total_, done_ = 0;
   bool terminal_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -100,18 +100,18 @@ double RankRun::run(const RunMode& mode) {
   return seconds;
 }
 
-CheckedTensors RankRun::checked() const {
+CheckedTensors RankRun::results() const {
   CheckedTensors tensors{out_, {}, {}, {}};
   if (point_.has_backward()) tensors = {out_, dq_, dk_, dv_};
   return tensors;
 }
 
 Deviation RankRun::check() const {
-  return check_rows(problem_, seed_, shard_, checked(), world_.device());
+  return check_rows(problem_, seed_, shard_, results(), world_.device());
 }
 
 std::int64_t RankRun::sampled_rows() const {
-  return bench::sampled_rows(problem_, seed_, checked());
+  return bench::sampled_rows(problem_, seed_, results());
 }
 
 std::optional<attention::Traffic> RankRun::closed_form() const {

@@ -34,6 +34,9 @@ class RankRun {
   const StepClock& clock() const { return clock_; }
   const comm::Traffic& sent() const { return sent_; }
 
+  /// The outcome of the last run.
+  CheckedTensors results() const;
+
   /// Compares the outcome of the last run, if it was in full, with the oracle.
   Deviation check() const;
   std::int64_t sampled_rows() const;
@@ -45,7 +48,6 @@ class RankRun {
  private:
   void forward();
   void backward();
-  CheckedTensors checked() const;
 
   comm::Communicator world_;
   Point point_;

@@ -131,6 +131,7 @@ class Sweep {
   /// Rows are reported as they come; illegal ones wait for the first legal one, because a sweep
   /// without any is bad input and writes nothing.
   void report() {
+    progress_.clear_line();
     if (!noted_) notes();
     for (const Row& row : waiting_) {
       progress_.end(row);
@@ -141,6 +142,7 @@ class Sweep {
   }
 
   int finish() {
+    progress_.clear_line();
     if (interrupted()) {
       report();
       spdlog::warn("interrupted; finished rows are kept{}",
