@@ -60,7 +60,9 @@ std::span<const Backend> backends();
 /// Throws invalid_argument, listing the known names.
 const Backend& backend(std::string_view name);
 
-/// Runs `body` on every rank. Throws the first failure of any rank, as an Error if it was one.
+/// Runs `body` on every rank and returns when all have ended; a rank that hangs in the caller's own
+/// code is reported by the others, but cannot be stopped. Throws the first failure of any rank: its
+/// Error as it was, or an Error that quotes any other exception.
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body);
 
 }  // namespace ringspan::comm

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How waits end when something goes wrong: in time, on every rank, with the same first cause.
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -76,6 +77,52 @@ TEST(DeadlineTest, NamesTheSilentRankBehindAChainOfWaits) {
   EXPECT_EQ(error->where().peer, 0);
   EXPECT_EQ(error->where().operation, "chain");
   EXPECT_EQ(error->where().sequence, 0);
+}
+
+TEST(DeadlineTest, BlamesTheSilentOneOfTwoPeers) {
+  std::atomic<bool> over{false};
+  const auto error = failure_of({.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {
+    if (comm.rank() == 1)
+      for (;;) comm.device().poll();  // alive until it hears of the failure
+    while (comm.rank() == 2 && !over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (comm.rank() != 0) return;
+    Recv recvs[] = {{1, whole(comm.device().allocate(1))}, {2, whole(comm.device().allocate(1))}};
+    try {
+      comm.post("both", {}, recvs).wait();
+    } catch (const Error&) {
+      over = true;
+      throw;
+    }
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  EXPECT_EQ(error->where().peer, 2) << error->what();
+}
+
+TEST(DeadlineTest, NoticesAtOnceThatARankHasReturned) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto error = failure_of({.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
+    if (comm.rank() != 1) barrier(comm);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::peer_failed);
+  EXPECT_EQ(error->where().peer, 1);
+  EXPECT_NE(std::string(error->what()).find("rank 1 has returned"), std::string::npos);
+}
+
+TEST(DeadlineTest, NeverTakesAReturnAfterTheLastMessageForAFailure) {
+  for (int repetition = 0; repetition < 100; ++repetition) {
+    launch("threads", {.ranks = 16, .deadline = 20}, [](const Communicator& comm) {
+      std::vector<Send> sends;
+      std::vector<Recv> recvs;
+      for (int peer = 0; peer < comm.size(); ++peer) {
+        sends.push_back({peer, {}});
+        recvs.push_back({peer, {}});
+      }
+      comm.post("last", sends, recvs).wait();
+    });
+  }
 }
 
 TEST(DeadlineTest, TellsAPollingKernelOfAFailureElsewhere) {

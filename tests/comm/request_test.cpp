@@ -108,6 +108,23 @@ TEST(RequestTest, MayOutliveTheLaunch) {
          [&](const Communicator& comm) { kept = start_hop(comm); });
 }
 
+TEST(RequestTest, ReceivesNothingMoreIntoWhatWasDropped) {
+  std::vector<std::byte> memory(8, std::byte{1});
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+    if (comm.rank() == 1) start_hop(comm).wait();
+    try {
+      Recv recvs[] = {{1, whole(Buffer(memory.data(), 8, {}))}};
+      const Request hop = comm.post("hop", {}, recvs);
+      throw std::runtime_error("boom");
+    } catch (const std::runtime_error&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the message has arrived
+    }
+    comm.device().poll();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(memory, std::vector<std::byte>(8, std::byte{1}));
+}
+
 // Under the sanitizers: nobody reads what a rank frees or overwrites after its wait has failed.
 TEST(RequestTest, GivesBackWhatWasSentWhenAWaitFails) {
   for (int repetition = 0; repetition < 50; ++repetition) {
