@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ struct WholeResults {
 /// One rank's tensors, filled from the whole inputs; results are whatever allocate() left there.
 struct RankTensors {
   RankTensors(comm::Device& device, const Problem& problem, const Shard& shard,
-              const OracleInputs& whole);
+              const OracleInputs& whole, std::optional<DType> gradients = {});
 
   Inputs inputs() const;
   Outputs outputs() const { return {out, lse}; }
@@ -59,9 +60,9 @@ struct RankTensors {
 testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
                                  const Problem& problem);
 
-/// Forward and backward on one rank.
+/// Forward and backward on one rank. Gradients are in the problem's dtype unless told otherwise.
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
-                     const OracleInputs& inputs);
+                     const OracleInputs& inputs, std::optional<DType> gradients = {});
 
 /// Forward and backward by all ranks.
 WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// bf16 and fp16 through every schedule on a pairwise cover: partial results and travelling
+// gradients are fp32, so each result is that of fp32 rounded once, however many ranks there are.
+#include "comm/error.hpp"
+#include "tests/attention/pairwise.hpp"
+#include "tests/attention/schedule_run.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+const std::vector<DType> kDTypes{DType::bf16, DType::f16};
+const std::vector<const char*> kMasks{"full", "causal", "window:7:3", "documents+causal"};
+const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
+const std::vector<int> kDims{5, 6, 64};  // with an odd one, rows of the all-to-all get padding
+const std::vector<int> kLengths{1, 7, 29, 64};
+const std::vector<int> kRanks{1, 2, 3, 4, 5, 8};
+
+void check(const std::vector<int>& row) {
+  const DType dtype = kDTypes[row[0]];
+  const auto& [heads, kv_heads] = kHeads[row[2]];
+  Problem problem = make_problem(kMasks[row[1]], kLengths[row[4]],
+                                 {.batch = 2,
+                                  .heads = heads,
+                                  .kv_heads = kv_heads,
+                                  .head_dim = kDims[row[3]],
+                                  .value_dim = kDims[row[3]],
+                                  .dtype = dtype});
+  problem.sinks = row[8] == 1;
+  const int ranks = kRanks[row[5]];
+  const std::vector<NamedSchedule> schedules = all_schedules(ranks);
+  const NamedSchedule& schedule = schedules[row[6] % schedules.size()];
+  if (ulysses_degree(schedule, ranks) > heads) return;
+  SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks, ", describe(problem)));
+
+  const DType gradients = row[7] == 0 ? dtype : DType::f32;
+  const OracleInputs inputs = random_inputs(problem, 5);
+  const OracleResults expected = oracle(problem, inputs);
+  std::vector<testing::AssertionResult> results(ranks, testing::AssertionSuccess());
+  const comm::LaunchOptions options{.ranks = ranks, .deadline = 20, .debug = {.poison = true}};
+  comm::launch("threads", options, [&](const comm::Communicator& comm) {
+    const auto kernels = make_kernels("cpu", comm.device());
+    const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
+    results[comm.rank()] =
+        matches(run_rank(*made, comm, problem, inputs, gradients), expected, problem);
+  });
+  EXPECT_TRUE(first_failure(results));
+}
+
+class DTypeCoverTest : public testing::TestWithParam<int> {};
+
+TEST_P(DTypeCoverTest, MatchesTheOracle) {
+  const std::vector<int> sizes{2, 4, 6, 3, 4, 6, 13, 2, 2};
+  for (const std::vector<int>& row : pairwise_cover(sizes, GetParam())) check(row);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, DTypeCoverTest, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace ringspan::attention
