@@ -7,7 +7,6 @@
 #include <latch>
 #include <numeric>
 #include <set>
-#include <system_error>
 #include <thread>
 
 #include "comm/launch.hpp"
@@ -188,7 +187,7 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
         run_rank(hub, everyone, rank, body);
       });
     }
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     hub->fail(Error(ErrorKind::system, concat("launch: thread ", threads.size(), " of ",
                                               options.ranks, " does not start: ", error.what())));
     started.count_down(options.ranks - std::ssize(threads));

@@ -121,7 +121,7 @@ void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int6
     hub_->pass_on(rank_, hub_->heartbeat(peer));
   }
   if (patience.seconds_since_change(heartbeat_of(waiting)) > hub_->options().deadline &&
-      had_its_chance(waiting, seen))
+      had_its_chance(waiting))
     fail(hub_->blame(rank_, waiting));
 }
 
@@ -138,10 +138,10 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
 
 // On a busy machine a live peer may not get to run for a whole deadline. So before giving up,
 // compete with it for a core: once this thread has run for a moment, so has the peer.
-bool Engine::had_its_chance(const Waiting& waiting, std::int64_t seen) const {
+bool Engine::had_its_chance(const Waiting& waiting) const {
   const std::int64_t heartbeat = heartbeat_of(waiting), start = thread_time();
   while (thread_time() - start < kChance) {
-    if (hub_->mailbox(rank_).events() != seen || heartbeat_of(waiting) != heartbeat) return false;
+    if (heartbeat_of(waiting) != heartbeat) return false;
     std::this_thread::yield();
   }
   return true;
