@@ -73,7 +73,8 @@ CommandLine parse_command_line(std::span<const char* const> arguments) {
     }
   }
   CLI::App* info = app.add_subcommand("info", "Says what this build and this machine can do.");
-  info->add_flag("--peak", line.measure_peak, "measure the peak of fused multiply-adds");
+  info->add_flag("--peak", line.info.peak, "measure the peak of fused multiply-adds");
+  info->add_flag("--json", line.info.json, "print JSON");
   app.set_version_flag("--version", std::string("ringspan ") + kCommit);
   sweep->allow_extras();
   info->allow_extras();
@@ -89,7 +90,7 @@ CommandLine parse_command_line(std::span<const char* const> arguments) {
   } catch (const CLI::ParseError& error) {
     RINGSPAN_REQUIRE(false, complaint(error));
   }
-  require_no_extras(*info, "--peak");
+  require_no_extras(*info, "--peak, --json");
   require_no_extras(*sweep, name_list(sweep_option_entries()));
   line.command = info->parsed() ? "info" : "sweep";
   for (const OptionEntry& option : sweep_option_entries()) {

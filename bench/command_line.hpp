@@ -4,15 +4,16 @@
 #include <span>
 #include <string>
 
+#include "bench/info.hpp"
 #include "bench/sweep_options.hpp"
 
 namespace ringspan::bench {
 
 /// What was asked for.
 struct CommandLine {
-  std::string command;        // "sweep" or "info"; empty if help was asked for
-  OptionTexts options;        // of sweep; the file of --config already merged in
-  bool measure_peak = false;  // info --peak
+  std::string command;  // "sweep" or "info"; empty if help was asked for
+  OptionTexts options;  // of sweep; the file of --config already merged in
+  InfoOptions info;
   std::string help;
 };
 

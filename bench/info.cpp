@@ -6,6 +6,7 @@
 #include <hwy/targets.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "attention/kernels.hpp"
@@ -20,12 +21,7 @@
 namespace ringspan::bench {
 namespace {
 
-std::string size(std::int64_t bytes) {
-  const double kib = static_cast<double>(bytes) / 1024;
-  if (kib < 1024) return fmt::format("{:.0f} KiB", kib);
-  if (kib < 1024 * 1024) return fmt::format("{:.3g} MiB", kib / 1024);
-  return fmt::format("{:.3g} GiB", kib / 1024 / 1024);
-}
+using Json = nlohmann::ordered_json;
 
 /// The best vector instructions that the kernels find here.
 std::string simd_target() {
@@ -33,67 +29,94 @@ std::string simd_target() {
   return hwy::TargetName(targets & -targets);  // the lowest bit is the best
 }
 
-void print_machine(bool measure_peak) {
+Json machine(bool measure_peak) {
   const Machine machine = this_machine();
-  fmt::print("machine\n  {}\n  {} cores, {} hardware threads, {} NUMA domains, {} of memory\n",
-             machine.processor, machine.cores, machine.hardware_threads, machine.numa_domains,
-             size(machine.memory_bytes));
+  Json json = {{"processor", machine.processor},
+               {"cores", machine.cores},
+               {"hardware_threads", machine.hardware_threads},
+               {"numa_domains", machine.numa_domains},
+               {"memory_bytes", machine.memory_bytes}};
   for (const Machine::Cache& cache : machine.caches) {
-    fmt::print("  L{} {} x {}\n", cache.level, cache.count, size(cache.bytes));
+    json[fmt::format("l{}_bytes", cache.level)] = cache.bytes;
+    json[fmt::format("l{}_caches", cache.level)] = cache.count;
   }
-  fmt::print("  vectors {}\n", simd_target());
-  if (measure_peak) {
-    fmt::print("  fp32 fused multiply-adds of one core: {:.1f} GFLOP/s\n", fma_peak_gflops(0.5));
-  }
+  json["vectors"] = simd_target();
+  if (measure_peak) json["fma_gflops_per_core"] = fma_peak_gflops(0.5);
+  return json;
+}
+
+Json environment(const char* name, const char* meaning) {
+  const char* value = std::getenv(name);
+  return {{"name", name},
+          {"summary", value ? fmt::format("{} (now {})", meaning, value) : meaning}};
 }
 
 template <typename Table>
-void print_table(const char* title, const Table& table) {
-  fmt::print("\n{}\n", title);
-  for (const auto& entry : table) fmt::print("  {:<14} {}\n", entry.name, entry.summary);
+Json entries(const Table& table) {
+  Json json = Json::array();
+  for (const auto& entry : table)
+    json.push_back({{"name", entry.name}, {"summary", entry.summary}});
+  return json;
 }
 
-void print_transports() {
-  fmt::print("\ntransports\n");
+Json described(const InfoOptions& options) {
+  Json json = {{"commit", kCommit}, {"machine", machine(options.peak)}};
   for (const comm::Backend& backend : comm::backends()) {
     const std::string reason = backend.unavailable();
-    fmt::print("  {:<14} {}{}\n", backend.name, backend.summary,
-               reason.empty() ? "" : "; not available: " + reason);
+    json["transports"].push_back(
+        {{"name", backend.name},
+         {"summary", reason.empty() ? std::string(backend.summary) : "not available: " + reason}});
   }
-  fmt::print("\ndevices\n  {:<14} {}\n", "host", "this process's memory and cores");
-}
-
-void print_models() {
-  fmt::print("\nmodels\n");
+  json["devices"] = {{{"name", "host"}, {"summary", "this process's memory and cores"}}};
+  json["kernels"] = entries(attention::kernel_families());
+  json["schedules"] = entries(attention::schedules());
+  json["layouts"] = {{{"name", "contiguous"}, {"summary", "consecutive pieces"}},
+                     {{"name", "striped"}, {"summary", "every ranks-th token"}},
+                     {{"name", "zigzag"}, {"summary", "one early piece and its mirror image"}}};
   for (const Model& model : models()) {
-    fmt::print("  {:<14} {} heads, {} KV heads, head_dim {}: {}\n", model.name, model.heads,
-               model.kv_heads, model.head_dim, model.source);
+    json["models"].push_back(
+        {{"name", model.name},
+         {"summary", fmt::format("{} heads, {} KV heads, head_dim {} ({})", model.heads,
+                                 model.kv_heads, model.head_dim, model.source)}});
   }
+  json["environment"] = {
+      environment("RINGSPAN_RANKS_PER_NODE", "pretend that nodes hold this many ranks"),
+      environment("RINGSPAN_TIMEOUT_S", "seconds that an awaited rank may make no progress"),
+      environment("RINGSPAN_DEBUG", "comma list of ledger, poison, delay")};
+  return json;
 }
 
-void print_environment() {
-  constexpr const char* kVariables[][2] = {
-      {"RINGSPAN_RANKS_PER_NODE", "pretend that nodes hold this many ranks"},
-      {"RINGSPAN_TIMEOUT_S", "seconds that an awaited rank may make no progress"},
-      {"RINGSPAN_DEBUG", "comma list of ledger, poison, delay"}};
-  fmt::print("\nenvironment\n");
-  for (const auto& [name, meaning] : kVariables) {
-    const char* value = std::getenv(name);
-    fmt::print("  {:<24} {}{}\n", name, meaning, value ? std::string(" = ") + value : "");
+/// Text of a number or a string, without the quotes.
+std::string plain(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void print(const Json& json) {
+  for (const auto& [section, content] : json.items()) {
+    if (content.is_string()) {
+      fmt::print("{} {}\n", section, plain(content));
+      continue;
+    }
+    fmt::print("\n{}\n", section);
+    for (const auto& [key, value] : content.items()) {
+      if (content.is_object()) {
+        fmt::print("  {:<24} {}\n", key, plain(value));
+      } else {
+        fmt::print("  {:<24} {}\n", plain(value["name"]), plain(value["summary"]));
+      }
+    }
   }
 }
 
 }  // namespace
 
-void info(bool measure_peak) {
-  fmt::print("ringspan {}\n\n", kCommit);
-  print_machine(measure_peak);
-  print_transports();
-  print_table("kernels", attention::kernel_families());
-  print_table("schedules", attention::schedules());
-  fmt::print("\nlayouts\n  contiguous, striped, zigzag\n");
-  print_models();
-  print_environment();
+void info(const InfoOptions& options) {
+  const Json json = described(options);
+  if (options.json) {
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    print(json);
+  }
 }
 
 }  // namespace ringspan::bench

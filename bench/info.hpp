@@ -3,8 +3,12 @@
 
 namespace ringspan::bench {
 
-/// Prints what this build and this machine can do. `measure_peak`: the fused multiply-adds of one
-/// core too, which takes a moment.
-void info(bool measure_peak);
+struct InfoOptions {
+  bool peak = false;  // measure the fused multiply-adds of one core too, which takes a moment
+  bool json = false;
+};
+
+/// Prints what this build and this machine can do.
+void info(const InfoOptions& options);
 
 }  // namespace ringspan::bench

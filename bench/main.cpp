@@ -23,7 +23,7 @@ int run(const CommandLine& line) {
     return ringspan::bench::kExitOk;
   }
   if (line.command == "info") {
-    ringspan::bench::info(line.measure_peak);
+    ringspan::bench::info(line.info);
     return ringspan::bench::kExitOk;
   }
   return ringspan::bench::sweep(ringspan::bench::sweep_options(line.options));

@@ -4,9 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -35,6 +36,20 @@ std::optional<double> flops(const Point& point, const MeasureOptions& options) {
   const attention::Problem asked = problem(point, options);
   return (point.has_forward() ? attention::forward_flops(asked) : 0) +
          (point.has_backward() ? attention::backward_flops(asked) : 0);
+}
+
+/// Refuses what the kernel would kill the process for.
+void require_memory(const Point& point, const MeasureOptions& options, std::int64_t available) {
+  const attention::Problem asked = problem(point, options);
+  const attention::Shape& shape = asked.shape;
+  const double values = static_cast<double>(shape.batch) *
+                        static_cast<double>(asked.sequence.length) *
+                        static_cast<double>(shape.heads + shape.kv_heads) *
+                        static_cast<double>(shape.head_dim + shape.value_dim);
+  const int copies = point.has_backward() ? 2 : 1;  // q, k, v, out; their gradients
+  const double bytes = copies * values * static_cast<double>(element_bytes(shape.dtype));
+  RINGSPAN_REQUIRE(bytes <= static_cast<double>(available), "inputs and outputs take ",
+                   std::ceil(bytes / (1 << 30)), " GiB; this machine has ", available >> 30);
 }
 
 /// The reason in one line.
@@ -97,6 +112,7 @@ class Sweep {
     Row row{machine_.name(), kCommit, std::string(comm::backend(point.transport).world), point,
             options_.measure.repeats};
     try {
+      require_memory(point, options_.measure, machine_.memory_bytes);
       const Measurement measurement = measure(point, options_.measure);
       row.result = result_of(point, measurement, flops(point, options_.measure));
       row.status = judge(measurement);
@@ -110,8 +126,8 @@ class Sweep {
       if (illegal && refusal_.empty()) refusal_ = row.status;
       legal_ |= !illegal;
       failed_ |= !illegal && error.kind() != ErrorKind::timeout;
-    } catch (const std::bad_alloc&) {
-      row.status = "out of memory";
+    } catch (const std::exception& error) {
+      row.status = one_line(error.what());
       legal_ = failed_ = true;
     }
     legal_ |= row.result.has_value();

@@ -101,7 +101,7 @@ class CliTest : public testing::Test {
 TEST_F(CliTest, RefusesBadInputInOneLine) {
   expect_refused({}, "known are sweep, info");
   expect_refused({"plan"}, "unknown command 'plan'; known are sweep, info");
-  expect_refused({"info", "--all"}, "unknown option '--all'; known are --peak");
+  expect_refused({"info", "--all"}, "unknown option '--all'; known are --peak, --json");
   expect_refused({"sweep", "--rank", "2"}, "unknown option '--rank'; known are --transport");
   expect_refused({"sweep", "again"}, "unknown option 'again'");
   expect_refused({"sweep", "--ranks"}, "--ranks");
@@ -133,6 +133,8 @@ TEST_F(CliTest, ASweepWithoutALegalPointIsBadInput) {
   expect_refused({"sweep", "--schedule", "usp", "--ranks", "4", "--ulysses-degree", "3", "--csv",
                   path("a.csv")},
                  "ulysses_degree");
+  expect_refused({"sweep", "--seq", "1Gi", "--heads", "128", "--csv", path("a.csv")},
+                 "inputs and outputs take 131072 GiB; this machine has ");
   expect_refused({"sweep", "--heads", "8", "--kv-heads", "3", "--csv", path("a.csv")}, "kv_heads");
   EXPECT_FALSE(std::filesystem::exists(path("a.csv")));
 }
@@ -283,6 +285,8 @@ TEST_F(CliTest, InfoAndHelpSayWhatThereIs) {
        {"cores", "threads", "reference", "zigzag", "usp", "llama3-405b", "RINGSPAN_TIMEOUT_S"}) {
     EXPECT_THAT(info.out, HasSubstr(part));
   }
+  const Outcome json = run({"info", "--json"});
+  EXPECT_THAT(json.out, AllOf(StartsWith("{\n"), HasSubstr("\"cores\": "), EndsWith("}\n")));
   EXPECT_THAT(run({"--help"}).out, AllOf(HasSubstr("sweep"), HasSubstr("info")));
   EXPECT_THAT(run({"sweep", "--help"}).out, HasSubstr("--ulysses-degree"));
   EXPECT_THAT(run({"--version"}).out, StartsWith("ringspan "));
