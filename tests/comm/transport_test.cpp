@@ -92,6 +92,18 @@ TEST_P(TransportTest, KeepsBatchesInFlightApart) {
   });
 }
 
+TEST_P(TransportTest, LetsGoOfBuffersOnceTheRequestIsDone) {
+  run([](const Communicator& comm) {
+    const Buffer out = comm.device().allocate(8), in = comm.device().allocate(8);
+    for (int hop = 0; hop < 50; ++hop) {
+      Send sends[] = {{comm.next(), whole(out)}};
+      Recv recvs[] = {{comm.prev(), whole(in)}};
+      comm.post("hop", sends, recvs).wait();
+      EXPECT_TRUE(out.sole_owner() && in.sole_owner());
+    }
+  });
+}
+
 TEST_P(TransportTest, CutsRowsDifferentlyOnTheTwoSides) {
   run([](const Communicator& comm) {
     const Slice out{comm.device().allocate(100), 3, 4, 15, 20};  // 4 rows of 15 bytes
