@@ -16,6 +16,7 @@ namespace ringspan::comm {
 namespace threads {
 namespace {
 
+/// The caller's hold on an operation; letting go of it before it is done abandons it.
 class PendingOperation final : public Request::Pending {
  public:
   PendingOperation(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
@@ -53,6 +54,8 @@ class PendingOperation final : public Request::Pending {
   const int exceptions_;
 };
 
+/// One rank of one group: checks arguments and turns ranks of the group into ranks of the world;
+/// the rank's engine does the rest.
 class ThreadsTransport final : public Transport {
  public:
   ThreadsTransport(std::shared_ptr<Engine> engine, std::shared_ptr<Channel> channel, int rank)
