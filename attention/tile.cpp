@@ -16,6 +16,7 @@ __extension__ using Wide = __int128;  // positions may be near 2^62, and so may 
 
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 
+// For b > 0; C++ division truncates.
 Wide floor_div(Wide a, Wide b) { return a / b - (a % b < 0); }
 Wide ceil_div(Wide a, Wide b) { return a / b + (a % b > 0); }
 
@@ -47,10 +48,10 @@ class Tiling {
     if (queries.tokens.count == 1) s = t;
     if (keys.tokens.count == 1) t = s;
     const std::int64_t common = std::gcd(s, t), query_steps = t / common, key_steps = s / common;
-    const Wide stride = static_cast<Wide>(s) * query_steps;  // lcm(s, t)
+    const Wide stride = Wide{s} * query_steps;  // lcm(s, t)
     for (std::int64_t i = 0; i < std::min(query_steps, queries.tokens.count); ++i) {
       for (std::int64_t j = 0; j < std::min(key_steps, keys.tokens.count); ++j) {
-        add(every(queries, query_steps, i), every(keys, key_steps, j), stride);
+        add_band(every(queries, query_steps, i), every(keys, key_steps, j), stride);
       }
     }
   }
@@ -68,9 +69,9 @@ class Tiling {
  private:
   /// Query i at a + stride * i, key j at b + stride * j: the visible pairs are a band, of which
   /// rows that see nothing and keys that nobody sees are cut off.
-  void add(const Line& queries, const Line& keys, Wide stride) {
+  void add_band(const Line& queries, const Line& keys, Wide stride) {
     const Wide last_query = queries.rows.count - 1, last_key = keys.rows.count - 1;
-    const Wide distance = static_cast<Wide>(queries.first) - keys.first;
+    const Wide distance = Wide{queries.first} - keys.first;
     const Wide lo = mask_.left ? ceil_div(distance - *mask_.left, stride) : -last_query;
     const Wide hi = mask_.right ? floor_div(distance + *mask_.right, stride) : last_key;
     if (lo > hi || lo > last_key || hi < -last_query) return;
@@ -121,7 +122,7 @@ std::int64_t visible_pairs(std::span<const Tile> tiles) {
   Wide pairs = 0;
   for (const Tile& tile : tiles) {
     const Wide q = tile.queries.count, k = tile.keys.count;
-    pairs += pairs_up_to(tile.hi, q, k) - pairs_up_to(static_cast<Wide>(tile.lo) - 1, q, k);
+    pairs += pairs_up_to(tile.hi, q, k) - pairs_up_to(Wide{tile.lo} - 1, q, k);
   }
   return static_cast<std::int64_t>(std::min<Wide>(pairs, kMaxInt));
 }

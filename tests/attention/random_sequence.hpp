@@ -9,6 +9,15 @@
 
 namespace ringspan::attention {
 
+/// How often to repeat a test with random inputs; less often under a sanitizer, which is slow.
+inline int trials(int count) {
+#ifdef RINGSPAN_SANITIZED
+  return std::max(count / 10, 1);
+#else
+  return count;
+#endif
+}
+
 /// Uniform in [low, high].
 inline std::int64_t pick(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));

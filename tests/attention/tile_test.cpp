@@ -96,7 +96,7 @@ Shard random_shard(std::mt19937_64& random, std::int64_t first, std::int64_t len
 
 TEST(TileTest, MatchesThePredicateForEveryLayoutAndMask) {
   std::mt19937_64 random(1);
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < trials(200); ++trial) {
     Problem problem;
     problem.sequence = random_sequence(random, 6, 25);
     for (const LayoutKind kind :
@@ -115,7 +115,7 @@ TEST(TileTest, MatchesThePredicateForEveryLayoutAndMask) {
 TEST(TileTest, MatchesThePredicateForMixedStridesAtAnyPosition) {
   std::mt19937_64 random(2);
   for (const std::int64_t base : {std::int64_t{0}, std::int64_t{1} << 31, std::int64_t{1} << 40}) {
-    for (int trial = 0; trial < 150; ++trial) {
+    for (int trial = 0; trial < trials(150); ++trial) {
       Problem problem;
       problem.mask = random_mask(random);
       const std::int64_t start = std::max<std::int64_t>(base - 40, 0);
@@ -137,12 +137,18 @@ TEST(TileTest, OneStrideGivesOneBand) {
   EXPECT_EQ(tiles[0].hi, 0);
 }
 
+TEST(TileTest, PairsAreThoseInsideTheRectangle) {
+  EXPECT_EQ(visible_pairs(std::vector<Tile>{{{0, 1, 3}, {0, 1, 2}, -9, 9}}), 6);
+  EXPECT_EQ(visible_pairs(std::vector<Tile>{{{0, 1, 3}, {0, 1, 2}, 0, 0}}), 2);
+  EXPECT_EQ(visible_pairs(std::vector<Tile>{{{0, 1, 3}, {0, 1, 2}, 1, 9}}), 1);
+}
+
 TEST(TileTest, RunsThatContinueEachOtherAreOne) {
   EXPECT_EQ(visible_tiles({{8, 1, 4}}, {{0, 1, 4}, {4, 1, 4}, {8, 1, 4}}, {12}, {}).size(), 1u);
 }
 
 TEST(TileTest, OneTokenTakesAnyStride) {
-  EXPECT_EQ(visible_tiles({{9, 1, 1}}, {{1, 7, 5}}, {40}, {.right = 0}).size(), 1u);
+  EXPECT_EQ(visible_tiles({{9, 3, 1}}, {{1, 7, 5}}, {40}, {.right = 0}).size(), 1u);
   EXPECT_EQ(visible_tiles({{1, 7, 5}}, {{9, 3, 1}}, {40}, {.right = 0}).size(), 1u);
 }
 
@@ -192,7 +198,7 @@ TEST(TileTest, HundredsOfDocumentsStayLinear) {
 
 TEST(TileTest, RefusesMoreTilesThanAllowed) {
   const Sequence sequence{.length = std::int64_t{1} << 40};
-  EXPECT_THROW(visible_tiles({{0, 1031, 1 << 20}}, {{0, 1033, 1 << 20}}, sequence, {}), Error);
+  EXPECT_THROW(visible_tiles({{0, 1031, 1 << 11}}, {{0, 1033, 1 << 11}}, sequence, {}), Error);
 }
 
 /// Causal pairs per rank of 16 tokens on 4 ranks.
@@ -227,7 +233,7 @@ TEST(TileTest, CausalContiguousRingNeedsTenOfSixteenBlockPairs) {
 
 TEST(FlopsTest, PairsInClosedFormAreThoseOfTheTiles) {
   std::mt19937_64 random(3);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < trials(400); ++trial) {
     Problem problem;
     problem.sequence = random_sequence(random, 9, 60);
     problem.mask = random_mask(random);

@@ -45,7 +45,7 @@ std::vector<std::int64_t> causal_work(const Sequence& sequence, int ranks) {
 
 TEST(TokenLayoutTest, EveryTokenIsOnExactlyOneRank) {
   std::mt19937_64 random(1);
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < trials(300); ++trial) {
     const Sequence sequence = random_sequence(random, 8, trial % 2 ? 20 : 100);
     for (const LayoutKind kind : kLayouts) {
       for (int ranks = 1; ranks <= 9; ++ranks) {
@@ -69,7 +69,7 @@ TEST(TokenLayoutTest, EveryTokenIsOnExactlyOneRank) {
 
 TEST(TokenLayoutTest, RanksDifferByAtMostOneTokenHoweverManyDocuments) {
   std::mt19937_64 random(2);
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < trials(300); ++trial) {
     const Sequence sequence = random_sequence(random, trial % 3 ? 9 : 300, trial % 2 ? 5 : 90);
     for (const LayoutKind kind : kLayouts) {
       for (int ranks = 1; ranks <= 9; ++ranks) {
@@ -90,7 +90,7 @@ TEST(TokenLayoutTest, ZigzagBalancesCausalWorkOfAnyDocuments) {
   // To within a few rows of the longest document, however many documents there are; one token can
   // cost one such row.
   std::mt19937_64 random(3);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < trials(400); ++trial) {
     const Sequence sequence = random_sequence(random, trial % 3 ? 9 : 200, trial % 2 ? 12 : 300);
     for (int ranks = 1; ranks <= 9; ++ranks) {
       ASSERT_LE(spread(causal_work(sequence, ranks)), 3 * longest(sequence))
@@ -103,7 +103,7 @@ TEST(TokenLayoutTest, ZigzagBalancesDocumentsInAnyPattern) {
   // A few lengths over and over: dealt out in a fixed pattern, the late tokens of document after
   // document would go to the same ranks.
   std::mt19937_64 random(4);
-  for (int trial = 0; trial < 30; ++trial) {
+  for (int trial = 0; trial < trials(30); ++trial) {
     std::vector<std::int64_t> pattern(pick(random, 1, 5));
     for (std::int64_t& length : pattern) length = pick(random, 1, 40);
     Sequence sequence;
