@@ -13,7 +13,7 @@ const std::vector<const char*> kMasks{"full", "causal", "window:7:3", "documents
 const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
 const std::vector<int> kDims{5, 6, 64};  // with an odd one, rows of the all-to-all get padding
 const std::vector<int> kLengths{1, 7, 29, 64};
-const std::vector<int> kRanks{1, 2, 3, 4, 5, 8};
+const std::vector<int> kRankCounts{1, 2, 3, 4, 5, 8};
 
 void check(const std::vector<int>& row) {
   const DType dtype = kDTypes[row[0]];
@@ -26,7 +26,7 @@ void check(const std::vector<int>& row) {
                                   .value_dim = kDims[row[3]],
                                   .dtype = dtype});
   problem.sinks = row[8] == 1;
-  const int ranks = kRanks[row[5]];
+  const int ranks = kRankCounts[row[5]];
   const std::vector<NamedSchedule> schedules = all_schedules(ranks);
   const NamedSchedule& schedule = schedules[row[6] % schedules.size()];
   if (ulysses_degree(schedule, ranks) > heads) return;

@@ -19,7 +19,7 @@ const std::vector<const char*> kMasks{"full",       "causal",    "window:2",
 /// Calls `probe(schedule, ranks)` for every schedule that is legal with 4 heads.
 template <typename Probe>
 void for_each_schedule(const Probe& probe) {
-  for (const int ranks : {1, 2, 3, 4, 5}) {
+  for (const int ranks : kRanks) {
     for (const NamedSchedule& schedule : all_schedules(ranks)) {
       if (ulysses_degree(schedule, ranks) > 4) continue;
       SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks"));

@@ -10,7 +10,6 @@
 namespace ringspan::attention {
 namespace {
 
-const std::vector<int> kRanks{1, 2, 3, 4, 5, 7, 8};
 const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
 const std::vector<int> kLengths{1, 3, 7, 16, 29, 257};
 

@@ -28,8 +28,9 @@ std::vector<NamedSchedule> all_schedules(int ranks) {
   }
   for (int degree = 1; degree <= ranks; ++degree) {
     if (ranks % degree != 0) continue;
-    for (const Placement placement : {Placement::ulysses_inner, Placement::ring_inner}) {
-      all.push_back({"usp", {.ulysses_degree = degree, .placement = placement}});
+    all.push_back({"usp", {.ulysses_degree = degree}});
+    if (degree > 1 && degree < ranks) {  // else the placements are the same
+      all.push_back({"usp", {.ulysses_degree = degree, .placement = Placement::ring_inner}});
     }
   }
   return all;

@@ -24,6 +24,13 @@ std::string describe(const NamedSchedule& schedule);
 /// Every schedule with every layout, and usp with every degree and placement, on so many ranks.
 std::vector<NamedSchedule> all_schedules(int ranks);
 
+/// Sanitizers look for what any run can show, and are slow: they get two numbers of ranks.
+#ifdef RINGSPAN_SANITIZED
+inline const std::vector<int> kRanks{3, 4};
+#else
+inline const std::vector<int> kRanks{1, 2, 3, 4, 5, 7, 8};
+#endif
+
 /// How many ranks share the heads of one inner shard.
 int ulysses_degree(const NamedSchedule& schedule, int ranks);
 

@@ -14,7 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::vector<int> kRanks{1, 2, 3, 4, 5, 7, 8};
+const std::vector<int> kRankCounts{1, 2, 3, 4, 5, 7, 8};
 const std::vector<const char*> kMasks{"full",      "causal",           "window:40",
                                       "window:2",  "window:7:3",       "window:0",
                                       "documents", "documents+causal", "documents+window:3:1"};
@@ -41,7 +41,7 @@ int some_degree(int ranks, int choice) {
 
 /// The axes, and what their values mean together.
 Case make_case(const std::vector<int>& row, int number) {
-  const int ranks = kRanks[row[1]];
+  const int ranks = kRankCounts[row[1]];
   const auto& [heads, kv_heads] = kHeads[row[3]];
   const auto& [head_dim, value_dim] = kDims[row[4]];
   const DType dtype = row[7] == 0 ? DType::f64 : DType::f32;
