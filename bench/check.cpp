@@ -73,10 +73,12 @@ class Comparison {
     const std::vector<double> got = read(tensor, place, row);
     ++result_.rows;
     for (std::size_t d = 0; d < got.size(); ++d) {
-      Deviation value{
-          which,  place.batch,       place.head,       place.position, static_cast<std::int64_t>(d),
-          got[d], expected[d].value, expected[d].bound};
-      value.max_abs_error = std::abs(got[d] - expected[d].value);
+      Deviation value{which, place.batch, place.head, place.position};
+      value.dimension = static_cast<std::int64_t>(d);
+      value.got = got[d];
+      value.expected = expected[d].value;
+      value.bound = expected[d].bound;
+      value.max_abs_error = std::abs(value.got - value.expected);
       result_ = combined(result_, value);
     }
   }

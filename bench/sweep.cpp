@@ -58,19 +58,32 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// What an earlier sweep left in the file that this one continues.
+std::vector<Cells> earlier_rows(const SweepOptions& options) {
+  if (options.csv.empty() || !std::filesystem::exists(options.csv)) return {};
+  RINGSPAN_REQUIRE(std::filesystem::is_regular_file(options.csv), "--csv: ", options.csv,
+                   " is not a regular file");
+  RINGSPAN_REQUIRE(options.resume, "--csv: ", options.csv,
+                   " exists; continue it with --resume, or give another name");
+  return read_csv(options.csv);
+}
+
+std::vector<Point> missing_points(const SweepOptions& options, const std::vector<Cells>& rows) {
+  std::set<std::string> done;
+  for (const Cells& row : rows) done.insert(key(row));
+  std::vector<Point> missing = points(options.axes);
+  std::erase_if(missing, [&](const Point& point) { return done.count(key(point)) > 0; });
+  return missing;
+}
+
 class Sweep {
  public:
-  explicit Sweep(const SweepOptions& options) : options_(options), points_(points(options.axes)) {
-    const bool exists = !options.csv.empty() && std::filesystem::exists(options.csv);
-    RINGSPAN_REQUIRE(!exists || std::filesystem::is_regular_file(options.csv),
-                     "--csv: ", options.csv, " is not a regular file");
-    RINGSPAN_REQUIRE(!exists || options.resume, "--csv: ", options.csv,
-                     " exists; continue it with --resume, or give another name");
-    if (exists) finished_ = read_csv(options.csv);
-    legal_ = !finished_.empty();
-    std::set<std::string> done;
-    for (const Cells& row : finished_) done.insert(key(row));
-    std::erase_if(points_, [&](const Point& point) { return done.count(key(point)) > 0; });
+  explicit Sweep(const SweepOptions& options)
+      : options_(options),
+        finished_(earlier_rows(options)),
+        points_(missing_points(options, finished_)),
+        progress_(points_.size()),
+        legal_(!finished_.empty()) {
     if (!options.csv.empty()) reporter_.emplace(options.csv, finished_.empty());
   }
 
@@ -171,14 +184,14 @@ class Sweep {
   }
 
   const SweepOptions& options_;
-  std::vector<Point> points_;
   std::vector<Cells> finished_;
+  const std::vector<Point> points_;
   std::vector<Row> waiting_;
-  Progress progress_{points_.size()};
+  Progress progress_;
   std::optional<CsvReporter> reporter_;
   const Machine machine_ = this_machine();
   double peak_gflops_ = 0;  // of one core
-  bool legal_ = false;      // some point was not refused
+  bool legal_;              // some point was not refused
   bool failed_ = false;
   bool noted_ = false;
   std::string refusal_;  // the first
