@@ -67,7 +67,7 @@ class Transport {
   virtual void reclaim(const Buffer& buffer) = 0;
 
   /// Poisons every group of the world with this cause, unless an earlier one has. Local,
-  /// idempotent, never waits for peers.
+  /// idempotent, never waits for peers, and the one call that any thread may make (a watchdog).
   virtual void abort(const Error& cause) = 0;
 };
 
