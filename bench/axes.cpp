@@ -103,7 +103,7 @@ std::vector<std::string> names(std::string_view option, std::string_view text,
                                std::span<const std::string_view> known) {
   std::vector<std::string> values = items(option, text);
   std::string list;
-  for (const std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+  for (const std::string_view name : known) list += concat(list.empty() ? "" : ", ", name);
   for (const std::string& value : values) {
     RINGSPAN_REQUIRE(std::find(known.begin(), known.end(), value) != known.end(), option,
                      ": unknown value '", value, "'; known are ", list);
@@ -119,7 +119,7 @@ std::vector<std::string> masks(std::string_view option, std::string_view text) {
                      "' begins with a number; write full, causal, window:LEFT[:RIGHT], "
                      "documents:N,N,... or documents:sampled, joined by +");
     if (continues) {
-      values.back() += "," + item;
+      values.back() += concat(",", item);
     } else {
       values.push_back(item);
     }

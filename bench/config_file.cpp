@@ -45,7 +45,8 @@ std::string list(const toml::node& node, const std::string& where) {
   const toml::array* array = node.as_array();
   if (!array) return scalar(node, where);
   std::string text;
-  for (const toml::node& item : *array) text += (text.empty() ? "" : ",") + scalar(item, where);
+  for (const toml::node& item : *array)
+    text += concat(text.empty() ? "" : ",", scalar(item, where));
   return text;
 }
 

@@ -124,7 +124,7 @@ Axes name_axes(const Texts& texts) {
   };
   std::string schedules;
   for (const auto& entry : attention::schedules()) {
-    schedules += (schedules.empty() ? "" : ",") + std::string(entry.name);
+    schedules += concat(schedules.empty() ? "" : ",", entry.name);
   }
   add("--transport", &Point::transport, "threads", known_names(comm::backends()));
   add("--device", &Point::device, "host", {"host"});
