@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zigzag ring attention over 4 ranks, forward and backward, from a program that owns its tensors.
-#include <ringspan/attention/schedule.hpp>
-#include <ringspan/comm/launch.hpp>
-
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <ringspan/attention/schedule.hpp>
+#include <ringspan/comm/launch.hpp>
 #include <vector>
 
 namespace comm = ringspan::comm;
@@ -34,11 +33,13 @@ bool train_step(const comm::Communicator& world) {
 
   const std::int64_t mine = tokens(schedule->shard(problem.sequence));
   Local q(mine, 4, 16, 0.5f), k(mine, 2, 16, 0.25f), v(mine, 2, 16, 3.0f), out(mine, 4, 16, 0.0f);
-  Local d_out(mine, 4, 16, 1.0f), dq(mine, 4, 16, 9.0f), dk(mine, 2, 16, 9.0f), dv(mine, 2, 16, 9.0f);
+  Local d_out(mine, 4, 16, 1.0f), dq(mine, 4, 16, 9.0f), dk(mine, 2, 16, 9.0f),
+      dv(mine, 2, 16, 9.0f);
 
   auto saved = plan->make_saved();
   plan->forward({q.view, k.view, v.view}, {out.view}, saved.get());
-  plan->backward({q.view, k.view, v.view}, {out.view}, *saved, d_out.view, {dq.view, dk.view, dv.view});
+  plan->backward({q.view, k.view, v.view}, {out.view}, *saved, d_out.view,
+                 {dq.view, dk.view, dv.view});
 
   bool right = true;
   for (float x : out.values) right = right && std::abs(x - 3.0f) < 1e-5f;

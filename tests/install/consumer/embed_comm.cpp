@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four ranks, each adding up what every other rank brought, one ring hop at a time.
-#include <ringspan/comm/launch.hpp>
-#include <ringspan/comm/ring_exchange.hpp>
-
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <ringspan/comm/launch.hpp>
+#include <ringspan/comm/ring_exchange.hpp>
 
 namespace comm = ringspan::comm;
 
