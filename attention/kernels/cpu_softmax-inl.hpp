@@ -47,10 +47,11 @@ HWY_INLINE Power split_power(Vector x) {
   return {hn::BitCast(kFloats, hn::Add(exponent, one)), hn::Mul(p, f)};
 }
 
-/// 2^x for x <= 127: exactly 1 at 0, exactly 0 below -127, and NaN for NaN (which Max might lose).
+/// 2^x for x <= 127: exactly 1 at 0, exactly 0 below -110, and NaN for NaN (which Max might lose).
+/// So weights are 0 or large enough for products with them not to be subnormal, which is slow.
 HWY_INLINE Vector exp2(Vector x) {
-  const Vector lowest = hn::Set(kFloats, -127.0f);
-  const auto [power, rest] = split_power(hn::IfThenElse(hn::Lt(x, lowest), lowest, x));
+  const auto negligible = hn::Lt(x, hn::Set(kFloats, -110.0f));
+  const auto [power, rest] = split_power(hn::IfThenElse(negligible, hn::Set(kFloats, -127.0f), x));
   return hn::MulAdd(power, rest, power);
 }
 
