@@ -52,25 +52,27 @@ class AllGatherKvPlan final : public Plan {
       staging_ =
           comm_.device().allocate(format.bytes(*std::max_element(tokens_.begin(), tokens_.end())));
     }
-    return queries_.make_saved();
+    return queries_.make_saved(*this);
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
     contract_.require(inputs, outputs);
+    auto* const kept = saved_to_fill<SavedLse>(*this, saved);
     gather(inputs);
     queries_.begin_forward(inputs);
     for (int owner = 0; owner < comm_.size(); ++owner) {
       queries_.attend(view(owner), tiles_[owner]);
     }
-    queries_.end_forward(outputs, saved);
+    queries_.end_forward(outputs, kept);
   }
 
   void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
                 const ConstTensorView& d_out, const Gradients& gradients) override {
     contract_.require(inputs, outputs);
     contract_.require(d_out, gradients);
+    const auto& kept = saved_to_read<SavedLse>(*this, saved);
     gather(inputs);
-    queries_.begin_backward(inputs, outputs, saved, d_out, gradients);
+    queries_.begin_backward(inputs, outputs, kept, d_out, gradients);
     for (int owner = 0; owner < comm_.size(); ++owner) {
       const KvBlock& share = gradients_->blocks[owner];
       fill_with_zeros(share);

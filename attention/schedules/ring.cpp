@@ -32,6 +32,7 @@ class RingPlan final : public Plan {
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
     contract_.require(inputs, outputs);
+    auto* const kept = saved_to_fill<SavedLse>(*this, saved);
     queries_.begin_forward(inputs);
     load(inputs);
     for (const RingStep& step : steps_) {
@@ -39,7 +40,7 @@ class RingPlan final : public Plan {
       queries_.attend(in_use(step, inputs), step.tiles);  // ... while the one here is in use
       ring_.finish();
     }
-    queries_.end_forward(outputs, saved);
+    queries_.end_forward(outputs, kept);
   }
 
   // The same loop. The gradient of a block's keys and values follows the block one step behind it,
@@ -48,7 +49,8 @@ class RingPlan final : public Plan {
                 const ConstTensorView& d_out, const Gradients& gradients) override {
     contract_.require(inputs, outputs);
     contract_.require(d_out, gradients);
-    queries_.begin_backward(inputs, outputs, saved, d_out, gradients);
+    const auto& kept = saved_to_read<SavedLse>(*this, saved);
+    queries_.begin_backward(inputs, outputs, kept, d_out, gradients);
     gradient_ring_->begin({gradients.dk, gradients.dv});
     load(inputs);
     for (const RingStep& step : steps_) {
@@ -73,7 +75,7 @@ class RingPlan final : public Plan {
       const KvFormat format{kv_format_.shape, accumulator(kv_format_.dtype)};
       gradient_ring_.emplace(comm_, kernels_, format, largest_block(), hops);
     }
-    return queries_.make_saved();
+    return queries_.make_saved(*this);
   }
 
  private:

@@ -10,11 +10,6 @@
 namespace ringspan::attention {
 namespace {
 
-struct SavedLse final : Saved {
-  explicit SavedLse(Tensor tensor) : lse(std::move(tensor)) {}
-  Tensor lse;
-};
-
 Logits logits(const Problem& problem) {
   return {problem.softmax_scale.value_or(1.0 / std::sqrt(problem.shape.head_dim)), problem.softcap};
 }
@@ -40,12 +35,12 @@ Tensor StationaryQueries::per_query(std::int64_t head_dim) const {
                 head_dim);
 }
 
-std::unique_ptr<Saved> StationaryQueries::make_saved() {
+std::unique_ptr<SavedLse> StationaryQueries::make_saved(const Plan& plan) {
   if (!delta_.buffer()) {
     delta_ = per_query(1);
     if (accumulator(shape_.dtype) != shape_.dtype) dq_ = per_query(shape_.head_dim);
   }
-  return std::make_unique<SavedLse>(per_query(1));
+  return std::make_unique<SavedLse>(plan, per_query(1));
 }
 
 void StationaryQueries::begin_forward(const Inputs& inputs) {
@@ -64,17 +59,19 @@ void StationaryQueries::attend(const KvView& kv, std::span<const Tile> tiles) {
   kernels_.forward(forward_, partial_);
 }
 
-void StationaryQueries::end_forward(const Outputs& outputs, Saved* saved) {
-  const TensorView lse = saved ? TensorView(dynamic_cast<SavedLse&>(*saved).lse) : outputs.lse;
+void StationaryQueries::end_forward(const Outputs& outputs, SavedLse* saved) {
+  const TensorView lse = saved ? saved->lse.view() : outputs.lse;
   kernels_.finalize(partial_, sinks_.data ? &sinks_ : nullptr, outputs.out, lse);
-  if (saved && outputs.lse.data) kernels_.copy(lse, outputs.lse);
+  if (!saved) return;
+  if (outputs.lse.data) kernels_.copy(lse, outputs.lse);
+  saved->filled = true;
 }
 
 void StationaryQueries::begin_backward(const Inputs& inputs, const Outputs& outputs,
-                                       const Saved& saved, const ConstTensorView& d_out,
+                                       const SavedLse& saved, const ConstTensorView& d_out,
                                        const Gradients& gradients) {
   backward_.q = inputs.q;
-  backward_.lse = dynamic_cast<const SavedLse&>(saved).lse;
+  backward_.lse = saved.lse;
   backward_.delta = delta_;
   backward_.d_out = d_out;
   sinks_ = inputs.sinks;

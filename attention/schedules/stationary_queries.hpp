@@ -4,11 +4,19 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "attention/schedule.hpp"
 #include "attention/schedules/kv_block.hpp"
+#include "attention/schedules/plan_saved.hpp"
 
 namespace ringspan::attention {
+
+/// What the backward pass needs of the forward pass.
+struct SavedLse final : PlanSaved {
+  SavedLse(const Plan& made_by, Tensor tensor) : PlanSaved(made_by), lse(std::move(tensor)) {}
+  Tensor lse;
+};
 
 /// The side of attention that stays on its rank while keys and values come by: forward the softmax
 /// state of the queries, backward their delta and dq. What the schedules that move K and V share.
@@ -17,14 +25,14 @@ class StationaryQueries {
   StationaryQueries(comm::Communicator comm, Kernels& kernels, const Problem& problem,
                     std::int64_t tokens);
 
-  /// Keeps the lse. The first call also reserves what the backward pass needs.
-  std::unique_ptr<Saved> make_saved();
+  /// For the plan that this belongs to. The first call also reserves what the backward pass needs.
+  std::unique_ptr<SavedLse> make_saved(const Plan& plan);
 
   void begin_forward(const Inputs& inputs);
   void attend(const KvView& kv, std::span<const Tile> tiles);
-  void end_forward(const Outputs& outputs, Saved* saved);
+  void end_forward(const Outputs& outputs, SavedLse* saved);
 
-  void begin_backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
+  void begin_backward(const Inputs& inputs, const Outputs& outputs, const SavedLse& saved,
                       const ConstTensorView& d_out, const Gradients& gradients);
   /// Adds the block's share to dq, and this rank's share to the block's gradient.
   void differentiate(const KvView& kv, std::span<const Tile> tiles, const KvBlock& gradient);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention/schedules/head_split.hpp"
+#include "attention/schedules/plan_saved.hpp"
 #include "attention/schedules/qkv_row.hpp"
 #include "attention/schedules/row_exchange.hpp"
 #include "attention/schedules/shard_contract.hpp"
@@ -69,9 +70,9 @@ struct HeadSide {
   RowExchange qkv, out;
 };
 
-struct SavedHeads final : Saved {
-  SavedHeads(HeadSide head_side, std::unique_ptr<Saved> saved)
-      : heads(std::move(head_side)), inner(std::move(saved)) {}
+struct SavedHeads final : PlanSaved {
+  SavedHeads(const Plan& made_by, HeadSide head_side, std::unique_ptr<Saved> saved)
+      : PlanSaved(made_by), heads(std::move(head_side)), inner(std::move(saved)) {}
   HeadSide heads;
   std::unique_ptr<Saved> inner;
 };
@@ -105,6 +106,7 @@ class UlyssesPlan final : public Plan {
       gradients_ = exchange(cut_.gradients(), Direction::to_tokens, rows_);
     }
     return std::make_unique<SavedHeads>(
+        *this,
         head_side(allocate({cut_.qkv().head_side_bytes(comm_.rank())}),
                   allocate({cut_.out().head_side_bytes(comm_.rank())})),
         inner_->make_saved());
@@ -112,7 +114,7 @@ class UlyssesPlan final : public Plan {
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
     contract_.require(inputs, outputs);
-    auto* const kept = saved ? &dynamic_cast<SavedHeads&>(*saved) : nullptr;
+    auto* const kept = saved_to_fill<SavedHeads>(*this, saved);
     HeadSide& heads = kept ? kept->heads : unsaved_;
     pack(inputs, heads.qkv);
     heads.qkv.run();
@@ -126,13 +128,14 @@ class UlyssesPlan final : public Plan {
       lse_.run();
       kernels_.copy(lse_view(lse_.token_side(0), shape().heads), outputs.lse);
     }
+    if (kept) kept->filled = true;
   }
 
   void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
                 const ConstTensorView& d_out, const Gradients& gradients) override {
     contract_.require(inputs, outputs);
     contract_.require(d_out, gradients);
-    const auto& kept = dynamic_cast<const SavedHeads&>(saved);
+    const auto& kept = saved_to_read<SavedHeads>(*this, saved);
     kernels_.copy(d_out, out_view(d_out_->token_side(0), shape().heads));
     d_out_->run();
     const QkvRow row = cut_.gradient_row(comm_.rank());

@@ -226,5 +226,58 @@ TEST_F(ScheduleTest, TensorsThatAreNotTheShardAreRefused) {
   }
 }
 
+// One saved per layer in flight: a plan takes its own only, and none that no forward pass filled.
+TEST_F(ScheduleTest, SavedOfAnotherPlanIsRefused) {
+  const OracleInputs inputs = random_inputs(problem_, 1);
+  for (const NamedSchedule& schedule : all_schedules(2)) {
+    comm::launch("threads", {.ranks = 2, .deadline = 5}, [&](const comm::Communicator& comm) {
+      const auto kernels = make_kernels("reference", comm.device());
+      const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
+      const RankTensors t(comm.device(), problem_, made->shard(problem_.sequence), inputs);
+      const auto plan = made->plan(problem_), other = made->plan(problem_);
+      const auto saved = plan->make_saved(), of_other = other->make_saved();
+      EXPECT_THROW(plan->forward(t.inputs(), t.outputs(), of_other.get()), Error);
+      EXPECT_THROW(plan->backward(t.inputs(), t.outputs(), *saved, t.d_out, t.gradients()), Error);
+      plan->forward(t.inputs(), t.outputs(), saved.get());
+      EXPECT_THROW(other->backward(t.inputs(), t.outputs(), *saved, t.d_out, t.gradients()), Error);
+      plan->backward(t.inputs(), t.outputs(), *saved, t.d_out, t.gradients());
+    });
+  }
+}
+
+// Two layers forward, then backward in reverse, on one plan: as one layer after the other.
+TEST_F(ScheduleTest, OnePlanServesSeveralLayersInFlight) {
+  const OracleInputs first = random_inputs(problem_, 1), second = random_inputs(problem_, 2);
+  const OracleResults expected[] = {oracle(problem_, first), oracle(problem_, second)};
+  for (const int ranks : {1, 2, 4}) {
+    for (const NamedSchedule& schedule : all_schedules(ranks)) {
+      SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks"));
+      std::vector<testing::AssertionResult> results(ranks, testing::AssertionSuccess());
+      const comm::LaunchOptions options{.ranks = ranks, .hop = comm::Hop::reference, .deadline = 5};
+      comm::launch("threads", options, [&](const comm::Communicator& comm) {
+        const auto kernels = make_kernels("reference", comm.device());
+        const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
+        const Shard shard = made->shard(problem_.sequence);
+        const auto plan = made->plan(problem_);
+        std::vector<RankTensors> layers;
+        std::vector<std::unique_ptr<Saved>> saved;
+        for (const OracleInputs* inputs : {&first, &second}) {
+          layers.emplace_back(comm.device(), problem_, shard, *inputs);
+          saved.push_back(plan->make_saved());
+          plan->forward(layers.back().inputs(), layers.back().outputs(), saved.back().get());
+        }
+        plan->forward(layers[0].inputs(), layers[0].outputs(), nullptr);  // and one without
+        for (const int i : {1, 0}) {
+          plan->backward(layers[i].inputs(), layers[i].outputs(), *saved[i], layers[i].d_out,
+                         layers[i].gradients());
+          const testing::AssertionResult result = matches(layers[i], expected[i], problem_);
+          if (!result) results[comm.rank()] = result;
+        }
+      });
+      EXPECT_TRUE(first_failure(results));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringspan::attention
