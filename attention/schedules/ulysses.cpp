@@ -87,17 +87,14 @@ class UlyssesPlan final : public Plan {
         contract_(std::move(contract)),
         cut_(std::move(cut)),
         inner_(std::move(inner)),
-        token_side_(allocate({cut_.qkv().token_side_bytes(comm_.rank()),
-                              cut_.out().token_side_bytes(comm_.rank()),
-                              cut_.lse().token_side_bytes(comm_.rank()),
-                              cut_.gradients().token_side_bytes(comm_.rank())})),
-        rows_(allocate({cut_.qkv().head_side_bytes(comm_.rank()),
-                        cut_.gradients().head_side_bytes(comm_.rank())})),
-        out_(allocate({cut_.out().head_side_bytes(comm_.rank())})),
+        token_side_(token_side_of({cut_.qkv(), cut_.out(), cut_.lse(), cut_.gradients()})),
+        rows_(head_side_of({cut_.qkv(), cut_.gradients()})),
+        out_(head_side_of({cut_.out()})),
         unsaved_(head_side(rows_, out_)),
-        lse_(exchange(cut_.lse(), Direction::to_tokens,
-                      allocate({cut_.lse().head_side_bytes(comm_.rank())}))) {
-    if (contract_.problem.sinks) d_sinks_ = Tensor(device(), DType::f32, 1, 1, shape().heads, 1);
+        lse_(exchange(cut_.lse(), Direction::to_tokens, head_side_of({cut_.lse()}))) {
+    if (contract_.problem.sinks) {
+      d_sinks_ = Tensor(comm_.device(), DType::f32, 1, 1, shape().heads, 1);
+    }
   }
 
   std::unique_ptr<Saved> make_saved() override {
@@ -105,11 +102,8 @@ class UlyssesPlan final : public Plan {
       d_out_ = exchange(cut_.out(), Direction::to_heads, out_);
       gradients_ = exchange(cut_.gradients(), Direction::to_tokens, rows_);
     }
-    return std::make_unique<SavedHeads>(
-        *this,
-        head_side(allocate({cut_.qkv().head_side_bytes(comm_.rank())}),
-                  allocate({cut_.out().head_side_bytes(comm_.rank())})),
-        inner_->make_saved());
+    HeadSide heads = head_side(head_side_of({cut_.qkv()}), head_side_of({cut_.out()}));
+    return std::make_unique<SavedHeads>(*this, std::move(heads), inner_->make_saved());
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
@@ -152,11 +146,19 @@ class UlyssesPlan final : public Plan {
  private:
   const Shape& shape() const { return contract_.problem.shape; }
   const HeadShare& own() const { return cut_.shares[comm_.rank()]; }
-  comm::Device& device() const { return comm_.device(); }
 
-  comm::Buffer allocate(std::initializer_list<std::int64_t> uses) const {
-    return device().allocate(std::max(uses));
+  // One buffer for several kinds of rows, which are there at different times.
+  comm::Buffer token_side_of(std::initializer_list<RowExchange::Sizes> uses) const {
+    std::int64_t bytes = 0;
+    for (const auto& use : uses) bytes = std::max(bytes, use.token_side_bytes(comm_.rank()));
+    return comm_.device().allocate(bytes);
   }
+  comm::Buffer head_side_of(std::initializer_list<RowExchange::Sizes> uses) const {
+    std::int64_t bytes = 0;
+    for (const auto& use : uses) bytes = std::max(bytes, use.head_side_bytes(comm_.rank()));
+    return comm_.device().allocate(bytes);
+  }
+
   RowExchange exchange(RowExchange::Sizes sizes, Direction direction, comm::Buffer heads) const {
     return {comm_, std::move(sizes), direction, algorithm_, token_side_, std::move(heads)};
   }

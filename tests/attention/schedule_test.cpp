@@ -279,5 +279,28 @@ TEST_F(ScheduleTest, OnePlanServesSeveralLayersInFlight) {
   }
 }
 
+// Composition instead of options: ulysses takes any inner schedule, itself included.
+TEST_F(ScheduleTest, UlyssesWrapsAnyInnerSchedule) {
+  const OracleInputs inputs = random_inputs(problem_, 1);
+  const OracleResults expected = oracle(problem_, inputs);
+  for (const bool nested : {false, true}) {
+    std::vector<testing::AssertionResult> results(4, testing::AssertionSuccess());
+    comm::launch("threads", {.ranks = 4, .deadline = 5}, [&](const comm::Communicator& comm) {
+      const auto kernels = make_kernels("reference", comm.device());
+      const comm::Communicator low = comm.split(comm.rank() / 2, 0);
+      const comm::Communicator high = comm.split(comm.rank() % 2, 0);
+      const comm::Communicator alone = comm.split(comm.rank(), 0);
+      const auto direct = comm::AllToAllAlgorithm::direct;
+      auto inner = nested ? make_ulysses(high, *kernels,
+                                         make_ring(alone, *kernels, LayoutKind::contiguous), direct)
+                          : make_all_gather_kv(high, *kernels, LayoutKind::striped);
+      const auto schedule = make_ulysses(low, *kernels, std::move(inner), direct);
+      results[comm.rank()] =
+          matches(run_rank(*schedule, comm, problem_, inputs), expected, problem_);
+    });
+    EXPECT_TRUE(first_failure(results)) << (nested ? "ulysses" : "all_gather_kv");
+  }
+}
+
 }  // namespace
 }  // namespace ringspan::attention
