@@ -78,8 +78,8 @@ class Kernels {
   virtual void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
                         const TensorView& dv) = 0;
 
-  /// delta = rowsum(d_out * out). With `sinks` (one logit per head, [1][1][heads][1]) also
-  /// d_sinks[h] -= sum over rows of exp(sinks[h] - lse) * delta.
+  /// delta = rowsum(d_out * out), 0 for rows that saw nothing. With `sinks` (one logit per head,
+  /// [1][1][heads][1]) also d_sinks[h] -= sum over rows of exp(sinks[h] - lse) * delta.
   virtual void delta(const ConstTensorView& out, const ConstTensorView& d_out,
                      const ConstTensorView& lse, const ConstTensorView* sinks,
                      const TensorView& delta, const TensorView* d_sinks) = 0;

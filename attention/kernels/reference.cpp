@@ -150,19 +150,18 @@ class ReferenceKernels final : public Kernels {
     for_each_row(out, [&](const Row& row) {
       const double seen = load(partial.max, row);
       double max = seen, sum = load(partial.sum, row);
-      if (sinks && seen != kNothing) {
+      if (sinks) {
         const double sink = load(*sinks, {0, 0, row.h}) * std::numbers::log2e;
         max = std::max(seen, sink);
         sum = sum * rescale(seen, max) + rescale(sink, max);
       }
-      const double weight = seen == kNothing ? 0 : rescale(seen, max) / sum;
+      const bool saw_nothing = seen == kNothing;
+      const double weight = saw_nothing ? 0 : rescale(seen, max) / sum;
       for (std::int64_t d = 0; d < out.head_dim; ++d) {
-        store(out, row, d, seen == kNothing ? 0 : load(partial.out, row, d) * weight);
+        store(out, row, d, load(partial.out, row, d) * weight);
       }
-      if (lse.data) {
-        store(lse, row, 0,
-              seen == kNothing ? kNothing : (max + std::log2(sum)) * std::numbers::ln2);
-      }
+      if (!lse.data) return;
+      store(lse, row, 0, saw_nothing ? kNothing : (max + std::log2(sum)) * std::numbers::ln2);
     });
   }
 

@@ -253,6 +253,22 @@ TEST(KernelFamiliesTest, TheReferenceAloneTakesFp64) {
   EXPECT_THROW(make_kernels("cpu", *device)->prepare(problem.shape), Error);
 }
 
+TEST(KernelFamiliesTest, TheReferenceLosesNothingToLargeMaxima) {
+  // Between blocks whose maxima fp32 cannot hold: sums relative to an unrounded maximum would be
+  // off by 2^0.004.
+  Problem problem;
+  problem.shape = {.head_dim = 1, .value_dim = 1};
+  problem.sequence = {.length = 2};
+  problem.softmax_scale = 1;
+  OracleInputs inputs{
+      Array(1, 2, 1, 1, 1.0), Array(1, 2, 1, 1), Array(1, 2, 1, 1), Array(1, 2, 1, 1), {}};
+  inputs.k.values = {60000.09375, 60000.203125};
+  inputs.v.values = {1, 0};
+  const KeyBlocks blocks = key_blocks(problem, {{{0, 1, 1}}, {{1, 1, 1}}});
+  const double expected = 1 / (1 + std::exp(60000.203125 - 60000.09375));
+  EXPECT_NEAR(attend("reference", problem, inputs, blocks).out.values[0], expected, 1e-7);
+}
+
 TEST(KernelFamiliesTest, UnknownNamesAreRefusedWithTheKnownOnes) {
   const auto device = comm::make_host_device();
   try {

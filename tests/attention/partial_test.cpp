@@ -50,12 +50,13 @@ INSTANTIATE_TEST_SUITE_P(Families, PartialTest, testing::ValuesIn(computing_fami
                          [](const auto& info) { return info.param; });
 
 TEST_P(PartialTest, MergingWithNothingChangesNoBit) {
-  const OwnedPartial row = partial(0.3, -1.7, -5.25, 1.9), nothing = partial(0, 0, -HUGE_VAL, 0);
-  const auto before = numbers(row);
+  const OwnedPartial row = partial(0.3, -0.0, -5.25, 1.9), same = partial(0.3, -0.0, -5.25, 1.9);
+  const OwnedPartial nothing = partial(0, 0, -HUGE_VAL, 0);
   kernels_->merge(row.view, nothing.view);
-  EXPECT_EQ(numbers(row), before);
+  EXPECT_TRUE(same_bits("out", row.out, same.out));
+  EXPECT_EQ(numbers(row), numbers(same));
   kernels_->merge(nothing.view, row.view);
-  EXPECT_EQ(numbers(nothing), before);
+  EXPECT_EQ(numbers(nothing), numbers(same));
   const OwnedPartial other = partial(0, 0, -HUGE_VAL, 0);
   kernels_->merge(other.view, partial(0, 0, -HUGE_VAL, 0).view);
   EXPECT_EQ(numbers(other), (std::vector<double>{0, 0, -HUGE_VAL, 0}));
@@ -167,6 +168,20 @@ TEST_P(PartialTest, BackwardAndSinkGradientsAddToWhatIsThere) {
   kernels_->delta(rows, rows, lse, &sinks, zero, &d_sinks_view);
   EXPECT_NEAR(read(zero).values[0], 2, 1e-6);
   EXPECT_NEAR(read(d_sinks).values[0], 4 - 2, 1e-6);
+}
+
+TEST_P(PartialTest, DeltaOfARowThatSawNothingIsZeroWhateverItHolds) {
+  const Tensor out = make_tensor(*device_, Array(1, 2, 1, 2), DType::f32);
+  const Tensor d_out = make_tensor(*device_, Array(1, 2, 1, 2, NAN), DType::f32);
+  const Tensor lse = make_tensor(*device_, Array(1, 2, 1, 1, -HUGE_VAL), DType::f32);
+  const Tensor sinks = make_tensor(*device_, Array(1, 1, 1, 1, 0.5), DType::f32);
+  const Tensor d_sinks = make_tensor(*device_, Array(1, 1, 1, 1, 4.0), DType::f32);
+  const Tensor delta = make_tensor(*device_, Array(1, 2, 1, 1, NAN), DType::f32);
+  const ConstTensorView sinks_view = sinks;
+  const TensorView d_sinks_view = d_sinks;
+  kernels_->delta(out, d_out.view(), lse, &sinks_view, delta, &d_sinks_view);
+  EXPECT_EQ(read(delta).values, (std::vector<double>{0, 0}));
+  EXPECT_EQ(read(d_sinks).values[0], 4);
 }
 
 }  // namespace

@@ -246,6 +246,15 @@ TEST(FlopsTest, PairsInClosedFormAreThoseOfTheTiles) {
   }
 }
 
+TEST(FlopsTest, HugeBoundsDoNotWrap) {
+  Problem problem;
+  problem.sequence = {.length = 100, .documents = {40, 50}};
+  problem.mask = {.left = INT64_MAX, .right = INT64_MAX};
+  EXPECT_EQ(visible_pairs({{0, 3, 34}}, problem), 30 * 90);  // tokens 90 and on are padding
+  problem.mask.right = 0;
+  EXPECT_EQ(visible_pairs({{0, 1, 100}}, problem), 45 * 91);
+}
+
 TEST(FlopsTest, CausalForwardAndBackwardAreAsPublished) {
   Problem problem;
   problem.shape = {.batch = 1, .heads = 32, .kv_heads = 8, .head_dim = 128, .value_dim = 128};
