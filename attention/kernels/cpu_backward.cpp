@@ -14,9 +14,9 @@
 namespace ringspan::attention::cpu {
 namespace {
 
-// As in forward; at head_dim 128, 12 panels of 48 queries.
-constexpr std::int64_t kPackedFloats = 370'000;
-constexpr std::int64_t kKeys = 64;
+// As in forward; at head_dim 128, 13 panels of 48 queries.
+constexpr std::int64_t kPackedFloats = 400'000;
+constexpr std::int64_t kKeys = 128;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Workspace {

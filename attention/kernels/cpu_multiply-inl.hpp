@@ -47,21 +47,19 @@ struct Product {
 
 /// R rows of V vectors: c(i, j) = start + sum over k, in order, of a(i, k) b(k, j).
 template <int R, int V, Contiguous kContiguous>
-HWY_INLINE void micro_kernel(const Product& p, const float* HWY_RESTRICT a,
-                             const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
-                             const float* HWY_RESTRICT factor) {
+HWY_INLINE void micro_kernel(const Product& p, std::int64_t row, std::int64_t column) {
   const std::int64_t row_step = kContiguous == Contiguous::row ? 1 : p.a_stride;
   const std::int64_t depth_step = kContiguous == Contiguous::row ? p.a_stride : 1;
+  const float* HWY_RESTRICT a = p.a + row * row_step;
+  const float* HWY_RESTRICT b = p.b + column;
+  float* HWY_RESTRICT c = p.c + row * p.c_stride + column;
   Vector sum[R][V];
   for (int i = 0; i < R; ++i) {
     for (int j = 0; j < V; ++j) {
-      if (p.start == Start::zero) {
-        sum[i][j] = hn::Zero(kFloats);
-      } else {
-        sum[i][j] = hn::LoadU(kFloats, c + i * p.c_stride + j * kLanes);
-        if (p.start == Start::scaled) {
-          sum[i][j] = hn::Mul(sum[i][j], hn::LoadU(kFloats, factor + j * kLanes));
-        }
+      sum[i][j] = p.start == Start::zero ? hn::Zero(kFloats)
+                                         : hn::LoadU(kFloats, c + i * p.c_stride + j * kLanes);
+      if (p.start == Start::scaled) {
+        sum[i][j] = hn::Mul(sum[i][j], hn::LoadU(kFloats, p.factor + column + j * kLanes));
       }
     }
   }
@@ -81,28 +79,22 @@ HWY_INLINE void micro_kernel(const Product& p, const float* HWY_RESTRICT a,
 /// All rows of V vectors of columns, the first of them `column`.
 template <int V, Contiguous kContiguous>
 HWY_NOINLINE void multiply_strip(const Product& p, std::int64_t rows, std::int64_t column) {
-  const std::int64_t row_step = kContiguous == Contiguous::row ? 1 : p.a_stride;
-  std::int64_t i = 0;
-  for (; i + kRows <= rows; i += kRows) {
-    micro_kernel<kRows, V, kContiguous>(p, p.a + i * row_step, p.b + column,
-                                        p.c + i * p.c_stride + column, p.factor + column);
-  }
-  for (; i < rows; ++i) {
-    micro_kernel<1, V, kContiguous>(p, p.a + i * row_step, p.b + column,
-                                    p.c + i * p.c_stride + column, p.factor + column);
-  }
+  std::int64_t row = 0;
+  for (; row + kRows <= rows; row += kRows) micro_kernel<kRows, V, kContiguous>(p, row, column);
+  for (; row < rows; ++row) micro_kernel<1, V, kContiguous>(p, row, column);
 }
 
 /// c = start + a b; `columns` is a multiple of kLanes.
 template <Contiguous kContiguous>
 void multiply(std::int64_t rows, std::int64_t columns, const Product& p) {
-  for (std::int64_t j = 0; j < columns;) {
-    const std::int64_t left = (columns - j) / kLanes;
+  for (std::int64_t column = 0; column < columns;) {
+    const std::int64_t left = (columns - column) / kLanes;
+    // One vector alone is slow: four are better split in the middle.
     const std::int64_t vectors = left == 4 ? 2 : left < kVectors ? left : kVectors;
-    if (vectors == 3) multiply_strip<3, kContiguous>(p, rows, j);
-    if (vectors == 2) multiply_strip<2, kContiguous>(p, rows, j);
-    if (vectors == 1) multiply_strip<1, kContiguous>(p, rows, j);
-    j += vectors * kLanes;
+    if (vectors == 3) multiply_strip<3, kContiguous>(p, rows, column);
+    if (vectors == 2) multiply_strip<2, kContiguous>(p, rows, column);
+    if (vectors == 1) multiply_strip<1, kContiguous>(p, rows, column);
+    column += vectors * kLanes;
   }
 }
 
