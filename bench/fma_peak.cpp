@@ -47,21 +47,39 @@ namespace ringspan::bench {
 
 HWY_EXPORT(multiply_adds);
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double elapsed(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// GFLOP of one loop: a fraction of a millisecond, so that some loop is undisturbed.
+double loop_gflop() {
+  constexpr int kRepeats = 100'000;
+  float result = 0;
+  const double count = HWY_DYNAMIC_DISPATCH(multiply_adds)(kRepeats, &result);
+  return result > 0 ? 2e-9 * count : 0;  // the sum is positive, and so the loop cannot be left out
+}
+
+}  // namespace
+
 double fma_peak_gflops(double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto elapsed = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  constexpr int kRepeats = 100'000;  // a fraction of a millisecond, so that one loop is undisturbed
   double best = 0;
   const auto start = Clock::now();
   do {
-    float result = 0;
     const auto loop = Clock::now();
-    const double count = HWY_DYNAMIC_DISPATCH(multiply_adds)(kRepeats, &result);
-    if (result > 0) best = std::max(best, 2e-9 * count / elapsed(loop));  // the sum is positive
+    const double gflop = loop_gflop();
+    best = std::max(best, gflop / elapsed(loop));
   } while (elapsed(start) < seconds);
   return best;
+}
+
+double multiply_add_seconds(double gflop) {
+  const auto start = Clock::now();
+  for (double done = 0; done < gflop;) done += loop_gflop();
+  return elapsed(start);
 }
 
 }  // namespace ringspan::bench

@@ -8,4 +8,8 @@ namespace ringspan::bench {
 /// CPU kernels are measured against.
 double fma_peak_gflops(double seconds);
 
+/// Seconds that the calling thread takes for `gflop` such operations now, other threads and all.
+/// What the scaling of a schedule over cores is measured against.
+double multiply_add_seconds(double gflop);
+
 }  // namespace ringspan::bench

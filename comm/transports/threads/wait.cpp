@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kSpin = 1'000'000;     // ns; waking a sleeping thread costs about 50'000
 constexpr std::int64_t kChance = 10'000'000;  // ns; a few turns of the scheduler
+constexpr std::int64_t kLastChance = 1'000'000'000;  // ns; however busy the machine is
 
 // Nanoseconds for which the calling thread has run.
 std::int64_t thread_time() {
@@ -140,7 +141,8 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
 // compete with it for a core: once this thread has run for a moment, so has the peer.
 bool Engine::had_its_chance(const Waiting& waiting) const {
   const std::int64_t heartbeat = heartbeat_of(waiting), start = thread_time();
-  while (thread_time() - start < kChance) {
+  const std::int64_t end = steady_now() + kLastChance;
+  while (thread_time() - start < kChance && steady_now() < end) {
     if (heartbeat_of(waiting) != heartbeat) return false;
     std::this_thread::yield();
   }
