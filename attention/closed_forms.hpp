@@ -28,8 +28,10 @@ Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& option
 Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
                          const Problem& problem, int ranks, int rank);
 
-/// 4 * visible pairs * heads * (head_dim + value_dim) / 2 over the whole sequence and batch (two
-/// matrix products); the backward pass is 2.5 times that (five).
+/// Over the whole sequence and batch, exact for the mask. Forward two products, q.k and p v:
+/// 2 * visible pairs * heads * (head_dim + value_dim). Backward five, of which q.k, ds k and ds q
+/// have head_dim and d_out.v and p d_out value_dim: 2 * visible pairs * heads * (3 head_dim + 2
+/// value_dim), which is 2.5 times forward where the two are equal.
 double forward_flops(const Problem& problem);
 double backward_flops(const Problem& problem);
 

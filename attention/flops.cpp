@@ -43,13 +43,23 @@ std::int64_t visible_pairs(const Shard& queries, const Problem& problem) {
   return pairs;
 }
 
-double forward_flops(const Problem& problem) {
-  const Shape& shape = problem.shape;
+namespace {
+
+/// Multiplying and adding one element of each visible pair of all heads.
+double flops_per_dim(const Problem& problem) {
   const Shard whole = {{0, 1, problem.sequence.length}};
-  return 2.0 * static_cast<double>(visible_pairs(whole, problem)) * shape.batch * shape.heads *
-         (shape.head_dim + shape.value_dim);
+  return 2.0 * static_cast<double>(visible_pairs(whole, problem)) * problem.shape.batch *
+         problem.shape.heads;
 }
 
-double backward_flops(const Problem& problem) { return 2.5 * forward_flops(problem); }
+}  // namespace
+
+double forward_flops(const Problem& problem) {
+  return flops_per_dim(problem) * (problem.shape.head_dim + problem.shape.value_dim);
+}
+
+double backward_flops(const Problem& problem) {
+  return flops_per_dim(problem) * (3 * problem.shape.head_dim + 2 * problem.shape.value_dim);
+}
 
 }  // namespace ringspan::attention

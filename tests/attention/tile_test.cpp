@@ -264,6 +264,9 @@ TEST(FlopsTest, CausalForwardAndBackwardAreAsPublished) {
   EXPECT_NEAR(backward_flops(problem) * 1e-12, 1.3746, 5e-5);
   problem.mask = {};
   EXPECT_EQ(forward_flops(problem), 4.0 * 8192 * 8192 * 32 * 128);
+  problem.shape.head_dim = 192;  // q.k, ds k and ds q are that long; d_out.v and p d_out are not
+  EXPECT_EQ(forward_flops(problem), 2.0 * 8192 * 8192 * 32 * (192 + 128));
+  EXPECT_EQ(backward_flops(problem), 2.0 * 8192 * 8192 * 32 * (3 * 192 + 2 * 128));
 }
 
 }  // namespace
