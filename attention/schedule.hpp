@@ -104,7 +104,7 @@ enum class Placement { ulysses_inner, ring_inner };
 
 struct ScheduleOptions {
   /// ring, all_gather_kv and the ring inside ulysses and usp; unset: what the name implies (striped
-  /// and zigzag theirs, ring contiguous, the others zigzag).
+  /// and zigzag theirs, ring and ulysses contiguous, usp and all_gather_kv zigzag).
   std::optional<LayoutKind> layout = {};
   int ulysses_degree = 0;  // usp only; divides the ranks. 0: ranks of one node
   Placement placement = Placement::ulysses_inner;
