@@ -170,11 +170,20 @@ class Planner {
         stage.inner.send(destination, part);
         continue;
       }
-      RINGSPAN_REQUIRE(part.bytes() == recv_[source].bytes(), "all_to_all: rank ", source,
-                       " sends ", part.bytes(), " bytes to rank ", destination, ", which expects ",
-                       recv_[source].bytes(), "; both must be equal");
+      if (part.bytes() != recv_[source].bytes()) fail_to_agree(source, part.bytes());
       stage.unpack.push_back({recv_[source], part});
     }
+  }
+
+  /// Sizes have travelled already, so this is no mere refusal: every rank must hear of it.
+  [[noreturn]] void fail_to_agree(int source, std::int64_t bytes) const {
+    const int from = comm_.world_rank(source), to = comm_.world_rank(comm_.rank());
+    const Error cause(ErrorKind::peer_failed,
+                      concat("all_to_all: rank ", from, " sends ", bytes, " bytes to rank ", to,
+                             ", which expects ", recv_[source].bytes(), " bytes"),
+                      {to, from, "all_to_all"});
+    comm_.abort(cause);
+    throw cause;
   }
 
   const Communicator& comm_;

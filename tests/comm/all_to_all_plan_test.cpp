@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <optional>
+
+#include "comm/collectives.hpp"
 #include "tests/comm/all_to_all_slices.hpp"
 
 namespace ringspan::comm {
@@ -78,16 +83,36 @@ TEST(AllToAllPlanTest, RefusesMisuseAndLeavesTheCommunicatorUsable) {
   });
 }
 
-TEST(AllToAllPlanTest, FindsThatBothSidesOfAPairDisagree) {
+/// Rank 2 expects less than `source` sends: what every rank is then told.
+std::vector<std::optional<Error>> disagree(AllToAllAlgorithm algorithm, int source) {
+  std::vector<std::optional<Error>> told(4);
+  failure_of({.ranks = 4, .ranks_per_node = 2, .deadline = 20}, [&](const Communicator& comm) {
+    const Slices slices(comm, equal_sizes);
+    std::vector<Slice> recv = slices.recv;
+    if (comm.rank() == 2) recv[source].row_bytes -= 1;
+    try {
+      all_to_all_v(comm, slices.send, recv, algorithm);
+      barrier(comm);
+    } catch (const Error& error) {
+      told[comm.rank()] = error;
+    }
+  });
+  return told;
+}
+
+TEST(AllToAllPlanTest, TellsEveryRankThatBothSidesOfAPairDisagree) {
   for (const auto algorithm : {AllToAllAlgorithm::direct, AllToAllAlgorithm::hierarchical}) {
-    EXPECT_THROW(launch("threads", {.ranks = 4, .ranks_per_node = 2, .deadline = 5},
-                        [&](const Communicator& comm) {
-                          const Slices slices(comm, equal_sizes);
-                          std::vector<Slice> recv = slices.recv;
-                          if (comm.rank() == 2) recv[0].row_bytes -= 1;
-                          all_to_all_v(comm, slices.send, recv, algorithm);
-                        }),
-                 Error);
+    for (const int source : {0, 1, 3}) {  // the counterpart, another node's other rank, a neighbour
+      const bool passed_on = algorithm == AllToAllAlgorithm::hierarchical && source == 1;
+      for (const auto& error : disagree(algorithm, source)) {
+        ASSERT_TRUE(error);
+        EXPECT_EQ(error->kind(), ErrorKind::peer_failed) << error->what();
+        EXPECT_EQ(error->where().peer, passed_on ? 3 : source) << error->what();
+        EXPECT_EQ(error->where().operation, "all_to_all");
+        EXPECT_THAT(error->what(), testing::HasSubstr("sends 24 bytes"));
+        EXPECT_THAT(error->what(), testing::HasSubstr("expects 21 bytes"));
+      }
+    }
   }
 }
 
