@@ -16,15 +16,9 @@ RingExchange::RingExchange(Communicator comm, std::int64_t capacity, Direction d
 
 const Buffer& RingExchange::begin() {
   RINGSPAN_REQUIRE(!hopping_, "ring_exchange: begin() before the last hop was finished");
-  hops_ = 0;
   visiting_ = Buffer();  // first: its owner may be waiting for it in begin(), too
   if (comm_.lends()) comm_.reclaim(own_);
   return own_;
-}
-
-int RingExchange::owner() const {
-  const int size = comm_.size(), distance = hops_ % size;
-  return (comm_.rank() + (direction_ == Direction::to_next ? size - distance : distance)) % size;
 }
 
 void RingExchange::start(std::int64_t sent, std::int64_t received) {
@@ -47,7 +41,6 @@ void RingExchange::finish() {
   RINGSPAN_REQUIRE(hopping_, "ring_exchange: finish() without start()");
   hopping_ = false;  // even if the wait fails: later calls then report that failure
   in_flight_.wait();
-  ++hops_;
   if (comm_.lends()) {
     visiting_ = std::move(incoming_);
   } else if (comm_.size() > 1) {

@@ -26,9 +26,6 @@ class RingExchange {
   /// The block held now; read-only from the first start() until the next begin().
   const Buffer& block() const { return visiting_ ? visiting_ : own_; }
 
-  /// The rank whose block is held now.
-  int owner() const;
-
   /// Begins a hop: `sent` bytes of the held block go on, `received` bytes come in. Zero means no
   /// message; neighbours must agree. The held block may be read until finish().
   void start(std::int64_t sent, std::int64_t received);
@@ -43,7 +40,6 @@ class RingExchange {
   Buffer own_;       // where hops copy, just the held one of the two buffers
   Buffer visiting_;  // where they lend: another rank's block, if one is held
   Buffer incoming_;
-  int hops_ = 0;
   bool hopping_ = false;
   Request in_flight_;  // last: goes before the buffers it uses
 };
