@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels.hpp"
 
-#include <string>
-
 #include "attention/kernels/families.hpp"
 #include "comm/error.hpp"
 
@@ -18,12 +16,11 @@ std::span<const KernelFamily> kernel_families() {
 }
 
 std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& device) {
-  std::string known;
   for (const KernelFamily& family : kernel_families()) {
     if (family.name == name) return family.make(device);
-    known += concat(known.empty() ? "" : ", ", family.name);
   }
-  RINGSPAN_REQUIRE(false, "unknown kernel '", name, "'; known are ", known);
+  RINGSPAN_REQUIRE(false, "unknown kernel '", name, "'; known are ",
+                   name_list(kernel_families(), &KernelFamily::name));
   return nullptr;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -11,7 +12,7 @@ namespace ringspan {
 
 enum class ErrorKind {
   invalid_argument,  // the call was wrong; nothing was sent and the communicator stays usable
-  not_available,     // this build or machine lacks what was asked for
+  not_available,     // this build or machine lacks what was asked for; likewise nothing was sent
   system,            // the operating system or a vendor library failed
   peer_failed,       // another rank threw, returned early or died
   timeout,           // a deadline passed without progress
@@ -50,6 +51,14 @@ std::string concat(const Parts&... parts) {
   std::ostringstream stream;
   (stream << ... << parts);
   return stream.str();
+}
+
+/// "a, b, c": what a message lists of `items`; `name` is a function or a member of an item.
+template <typename Items, typename Name = std::identity>
+std::string name_list(const Items& items, Name name = {}) {
+  std::string list;
+  for (const auto& item : items) list += concat(list.empty() ? "" : ", ", std::invoke(name, item));
+  return list;
 }
 
 }  // namespace ringspan

@@ -93,13 +93,11 @@ std::span<const Backend> backends() {
 }
 
 const Backend& backend(std::string_view name) {
-  std::string known;
-  for (const Backend& backend : backends()) {
+  for (const Backend& backend : backends())
     if (backend.name == name) return backend;
-    known += (known.empty() ? "" : ", ") + std::string(backend.name);
-  }
   throw Error(ErrorKind::invalid_argument,
-              concat("transport '", name, "' is not known; this build has ", known));
+              concat("transport '", name, "' is not known; this build has ",
+                     name_list(backends(), &Backend::name)));
 }
 
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body) {

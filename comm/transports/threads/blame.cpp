@@ -17,12 +17,6 @@ struct Edge {
   Waiting waiting;
 };
 
-std::string list(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text;
-}
-
 std::int64_t operations_posted(const Channel& channel, int rank) {
   const auto& members = channel.members;
   const auto found = std::find(members.begin(), members.end(), rank);
@@ -39,7 +33,7 @@ std::string title(const Waiting& waiting, int world_size) {
   const std::vector<int>& members = waiting.channel->members;
   const bool whole_world = static_cast<int>(members.size()) == world_size;
   return concat("operation ", waiting.sequence, ", ", waiting.operation,
-                whole_world ? "" : ", of group " + list(members));
+                whole_world ? "" : ", of group " + name_list(members));
 }
 
 // "operation 151, all_to_all: posted by 0, 1, 3; not by 2, whose last was 150"
@@ -52,9 +46,9 @@ std::string who_posted(const Waiting& waiting, int world_size) {
     const std::int64_t count = operations_posted(*waiting.channel, rank);
     (count > waiting.sequence ? posted : missing[count]).push_back(rank);
   }
-  text += missing.empty() ? ": posted by all" : ": posted by " + list(posted);
+  text += missing.empty() ? ": posted by all" : ": posted by " + name_list(posted);
   for (const auto& [count, ranks] : missing)
-    text += concat("; not by ", list(ranks), ", whose last was ",
+    text += concat("; not by ", name_list(ranks), ", whose last was ",
                    count == 0 ? "none" : std::to_string(count - 1));
   return text;
 }
