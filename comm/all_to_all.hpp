@@ -11,9 +11,8 @@
 namespace ringspan::comm {
 
 /// direct: one message per pair. hierarchical: inter-node first, among ranks of equal local index,
-/// then inside the node; fewer, larger messages on the network. automatic: direct where all ranks
-/// share an address space, as on every transport so far; elsewhere choose_all_to_all() is to
-/// decide.
+/// then inside the node; fewer, larger messages on the network. automatic: direct, because on every
+/// transport of this build all ranks share an address space.
 enum class AllToAllAlgorithm { direct, hierarchical, automatic };
 
 /// A repeated exchange: slice i of `send` goes to rank i, slice i of `recv` comes from rank i.
@@ -67,7 +66,8 @@ struct MessageCosts {
 };
 
 /// The faster algorithm for `bytes` per pair: hierarchical where the inter-node latencies saved
-/// outweigh the extra work inside the node, so for small messages.
+/// outweigh the extra work inside the node, so for small messages. For callers who have measured
+/// the costs; nothing in this build has, so `automatic` does not ask.
 AllToAllAlgorithm choose_all_to_all(const MessageCosts& costs, std::int64_t bytes, int nodes,
                                     int ranks_per_node);
 

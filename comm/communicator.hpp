@@ -13,9 +13,9 @@ namespace ringspan::comm {
 /// Where a rank sits. Ranks of one node reach each other faster than ranks of different nodes.
 struct Place {
   int node = 0;
-  int numa_domain = 0;
-  int local_rank = 0;  // within the node
-  int rail = 0;        // ranks with equal rail reach each other over one network adapter
+  int numa_domain = 0;  // where the launcher does not bind ranks: 0
+  int local_rank = 0;   // within the node
+  int rail = 0;         // ranks with equal rail reach each other over one network adapter
 };
 
 /// What holds for all ranks of a world, agreed on at launch.

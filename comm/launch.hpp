@@ -32,11 +32,12 @@ struct LaunchOptions {
 };
 
 /// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE, RINGSPAN_TIMEOUT_S,
-/// RINGSPAN_DEBUG (a comma list of ledger, poison, delay). Throws invalid_argument for values that
-/// do not parse.
+/// RINGSPAN_DEBUG (a comma list of ledger, poison, delay). launch() itself reads no environment: it
+/// takes what it is given. Throws invalid_argument for values that do not parse.
 LaunchOptions launch_options_from_environment();
 
-/// Ranks in order on nodes of `ranks_per_node`, or all on one node if that is 0.
+/// Ranks in order on nodes of `ranks_per_node`, or all on one node if that is 0; one NUMA domain
+/// and as many rails as ranks per node.
 std::vector<Place> even_places(int ranks, int ranks_per_node);
 
 /// The work of one rank. It may throw: the others then fail too, and launch() rethrows the first
