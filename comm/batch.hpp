@@ -9,8 +9,9 @@
 
 namespace ringspan::comm {
 
-/// The messages of one post(), collected. A slice without bytes is no message, so that both sides
-/// of an empty pair leave it out by the same rule.
+/// The messages of one post(), collected: how an exchange whose lengths vary says what it moves. A
+/// slice without bytes is no message, so that both sides of an empty pair leave it out by the same
+/// rule. Posting it empty is still an operation of the group.
 class Batch {
  public:
   void send(int to, Slice slice) {
