@@ -16,8 +16,8 @@ namespace ringspan::comm {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr double kPollInterval =
-    20e-6;  // seconds: a poll is then well under 1 % of a kernel's time
+// Seconds; a poll is then well under 1 % of a kernel's time.
+constexpr double kPollInterval = 20e-6;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -78,7 +78,7 @@ class HostDevice final : public Device {
   MemoryUse memory() const override { return {counters_->current, counters_->peak}; }
   void reset_peak() override { counters_->peak = counters_->current.load(); }
 
-  void copy(const Slice& to, const Slice& from) override { copy_on_host(to, from); }
+  void copy(const Slice& to, const Slice& from) override { copy_slice(to, from); }
 
   void reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) override {
     const std::int64_t count = to.bytes() / element_bytes(element);
@@ -120,9 +120,10 @@ std::unique_ptr<Device> make_host_device(bool poison) {
   return std::make_unique<HostDevice>(poison);
 }
 
-void copy_on_host(const Slice& to, const Slice& from) {
-  std::int64_t to_row = 0, from_row = 0, to_done = 0,
-               from_done = 0;  // bytes done of the current rows
+void copy_slice(const Slice& to, const Slice& from) {
+  std::int64_t to_row = 0, from_row = 0;
+  // Bytes of the current rows.
+  std::int64_t to_done = 0, from_done = 0;
   for (std::int64_t left = to.bytes(); left > 0;) {
     const std::int64_t bytes =
         to.contiguous() && from.contiguous()

@@ -12,6 +12,6 @@ namespace ringspan::comm {
 std::unique_ptr<Device> make_host_device(bool poison = false);
 
 /// to = from, row by row, on the host; the slices have equal bytes.
-void copy_on_host(const Slice& to, const Slice& from);
+void copy_slice(const Slice& to, const Slice& from);
 
 }  // namespace ringspan::comm

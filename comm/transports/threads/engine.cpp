@@ -97,7 +97,7 @@ void Engine::move_bytes(const Letter& arrived, const Letter& expected) {
   if (to.rebind && hub_->world()->lends && from.offset == 0 && from.rows == 1) {
     *to.rebind = std::move(from.buffer);
   } else {
-    copy_on_host(to.slice, from);
+    copy_slice(to.slice, from);
     if (to.from != rank_) traffic_.bytes_copied += from.bytes();
   }
   // A peer may hold the operation for a moment longer than its request; not so the buffers.
