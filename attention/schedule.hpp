@@ -111,14 +111,21 @@ struct ScheduleOptions {
   comm::AllToAllAlgorithm all_to_all = comm::AllToAllAlgorithm::direct;
 };
 
-/// A named combination of the above.
+/// A named combination of the above, and what it leaves to ScheduleOptions.
 struct ScheduleEntry {
   std::string_view name;
   std::string_view summary;
+  LayoutKind layout = LayoutKind::contiguous;  // where the options leave it open
+  bool takes_layout = true;                    // false: no layout but the above
+  bool takes_ulysses_degree = false;           // and a placement
+  bool takes_all_to_all = false;
 };
 
 /// ring, striped, zigzag, ulysses, usp, all_gather_kv.
 std::span<const ScheduleEntry> schedules();
+
+/// Throws invalid_argument, listing the known names.
+const ScheduleEntry& schedule_entry(std::string_view name);
 
 /// Collective (usp splits the communicator). `kernels` must outlive the schedule. Throws
 /// invalid_argument for unknown names, listing the known ones, and for options that the schedule

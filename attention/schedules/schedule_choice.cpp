@@ -14,22 +14,39 @@ using Family = ScheduleChoice::Family;
 
 struct Known {
   ScheduleEntry entry;
-  ScheduleChoice choice;  // where options say nothing else
+  Family family;
 };
 
 constexpr std::array kKnown{
-    Known{{"ring", "K and V travel around the ring while the kernel works on the block at hand"},
-          {Family::ring, LayoutKind::contiguous}},
-    Known{{"striped", "the ring with striped shards: a causal mask costs every rank the same"},
-          {Family::ring, LayoutKind::striped}},
-    Known{{"zigzag", "the ring with zigzag shards: the same balance in few, large tiles"},
-          {Family::ring, LayoutKind::zigzag}},
-    Known{{"ulysses", "an all-to-all from tokens to heads before attention, and one back after it"},
-          {Family::ulysses, LayoutKind::contiguous}},
-    Known{{"usp", "ulysses in one dimension of the ranks, around a zigzag ring in the other"},
-          {Family::usp, LayoutKind::zigzag}},
-    Known{{"all_gather_kv", "K and V of all ranks are gathered before attention"},
-          {Family::all_gather_kv, LayoutKind::zigzag}},
+    Known{{.name = "ring",
+           .summary = "K and V travel around the ring while the kernel works on the block at hand",
+           .layout = LayoutKind::contiguous},
+          Family::ring},
+    Known{{.name = "striped",
+           .summary = "the ring with striped shards: a causal mask costs every rank the same",
+           .layout = LayoutKind::striped,
+           .takes_layout = false},
+          Family::ring},
+    Known{{.name = "zigzag",
+           .summary = "the ring with zigzag shards: the same balance in few, large tiles",
+           .layout = LayoutKind::zigzag,
+           .takes_layout = false},
+          Family::ring},
+    Known{{.name = "ulysses",
+           .summary = "an all-to-all from tokens to heads before attention, and one back after it",
+           .layout = LayoutKind::contiguous,
+           .takes_all_to_all = true},
+          Family::ulysses},
+    Known{{.name = "usp",
+           .summary = "ulysses in one dimension of the ranks, around a zigzag ring in the other",
+           .layout = LayoutKind::zigzag,
+           .takes_ulysses_degree = true,
+           .takes_all_to_all = true},
+          Family::usp},
+    Known{{.name = "all_gather_kv",
+           .summary = "K and V of all ranks are gathered before attention",
+           .layout = LayoutKind::zigzag},
+          Family::all_gather_kv},
 };
 
 constexpr auto kEntries = [] {
@@ -61,21 +78,22 @@ std::string divisors(int number) {
 
 std::span<const ScheduleEntry> schedules() { return kEntries; }
 
+const ScheduleEntry& schedule_entry(std::string_view name) { return find(name).entry; }
+
 ScheduleChoice choose_schedule(std::string_view name, const ScheduleOptions& options) {
-  const auto [family, layout] = find(name).choice;
-  const bool own_layout = name == "striped" || name == "zigzag";
-  const LayoutKind chosen = options.layout.value_or(layout);
-  RINGSPAN_REQUIRE(!own_layout || chosen == layout, name, " has its own layout; for layout ",
-                   attention::name(chosen), " choose schedule ring");
-  RINGSPAN_REQUIRE(options.ulysses_degree == 0 || family == Family::usp, name,
+  const auto& [entry, family] = find(name);
+  const LayoutKind layout = options.layout.value_or(entry.layout);
+  RINGSPAN_REQUIRE(entry.takes_layout || layout == entry.layout, name,
+                   " has its own layout; for layout ", attention::name(layout),
+                   " choose schedule ring");
+  RINGSPAN_REQUIRE(options.ulysses_degree == 0 || entry.takes_ulysses_degree, name,
                    " has no ulysses_degree; usp has");
-  RINGSPAN_REQUIRE(options.placement == Placement::ulysses_inner || family == Family::usp, name,
-                   " has no placement; usp has");
-  RINGSPAN_REQUIRE(options.all_to_all == comm::AllToAllAlgorithm::direct ||
-                       family == Family::ulysses || family == Family::usp,
+  RINGSPAN_REQUIRE(options.placement == Placement::ulysses_inner || entry.takes_ulysses_degree,
+                   name, " has no placement; usp has");
+  RINGSPAN_REQUIRE(options.all_to_all == comm::AllToAllAlgorithm::direct || entry.takes_all_to_all,
                    name,
                    " has no all-to-all whose algorithm could be chosen; ulysses and usp have");
-  return {family, chosen};
+  return {family, layout};
 }
 
 UspPosition usp_position(int ulysses_degree, Placement placement, int ranks, int rank) {
