@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How waits end when something goes wrong: in time, on every rank, with the same first cause.
+#include <time.h>
+
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -97,6 +99,26 @@ TEST(DeadlineTest, BlamesTheSilentOneOfTwoPeers) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::timeout);
   EXPECT_EQ(error->where().peer, 2) << error->what();
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// A rank that spun would take the core of one that computes.
+TEST(DeadlineTest, SleepsInWaitsWhereRanksOutnumberCores) {
+  const int ranks = static_cast<int>(std::thread::hardware_concurrency()) + 2;
+  launch("threads", {.ranks = ranks, .deadline = 1}, [](const Communicator& comm) {
+    barrier(comm);
+    const double start = comm.device().now(), busy = thread_seconds();
+    while (comm.rank() == 0 && comm.device().now() < start + 0.4) comm.device().poll();
+    barrier(comm);
+    const double elapsed = comm.device().now() - start;
+    if (comm.rank() == 0) return;
+    EXPECT_LT(thread_seconds() - busy, 0.01 * elapsed);
+  });
 }
 
 TEST(DeadlineTest, NoticesAtOnceThatARankHasReturned) {

@@ -143,7 +143,7 @@ bool Engine::had_its_chance(const Waiting& waiting) const {
   const std::int64_t heartbeat = heartbeat_of(waiting), start = thread_time();
   const std::int64_t end = steady_now() + kLastChance;
   while (thread_time() - start < kChance && steady_now() < end) {
-    if (heartbeat_of(waiting) != heartbeat) return false;
+    if (hub_->failed() || heartbeat_of(waiting) != heartbeat) return false;
     std::this_thread::yield();
   }
   return true;
