@@ -2,9 +2,15 @@
 // Attention on one CPU core near the peak of its fused multiply-adds, in fp32 whatever the inputs.
 //
 // Queries lie in vector lanes, so that everything between the matrix products is vertical, and one
-// micro-kernel with registers full of sums serves all of these. The logits of a panel of queries
+// micro-kernel with its sums in registers serves all of these. The logits of a panel of queries
 // never leave the nearest caches. cpu_walk says who meets whom, cpu_forward and cpu_backward pack,
 // cpu_panel computes, once for every instruction set.
+//
+// Forward / backward as a share of the peak: causal, 4,096 tokens, 4 heads of 128, AVX-512, GCC 12.
+//   8 x 1 vectors of sums, one panel at a time               0.31 / 0.29
+//   8 x 3: one broadcast serves three multiply-adds          0.54 / 0.53
+//   blocks of panels share packed keys, sized for the cache  0.75 / 0.72
+//   backward takes 128 keys at a time instead of 64          0.75 / 0.74
 #include <algorithm>
 #include <new>
 
