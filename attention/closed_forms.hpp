@@ -23,8 +23,8 @@ struct Traffic {
 /// Traffic that a schedule must cause on rank `rank` of `ranks`, derived from the problem alone
 /// (its layout, mask and sizes), never from a plan or a counter. `with_lse`: the lse is among the
 /// outputs. Sources of the formulas stand beside them in the .cpp file. Throws invalid_argument for
-/// what a plan would refuse, and for what depends on nodes: all-to-alls that are not direct, and usp
-/// without its ulysses_degree.
+/// what a plan would refuse, and for what depends on nodes: all-to-alls that are not direct, and
+/// usp without its ulysses_degree.
 Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
                         const Problem& problem, int ranks, int rank, bool with_lse = false);
 Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
