@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/threads/hub.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace ringspan::comm::threads {
+namespace {
+
+// Of the calling thread, which the ranks' threads inherit; fewer than the machine has where a job
+// is confined to some.
+int usable_cores() {
+#if defined(__linux__)
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+#endif
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
 
 std::int64_t steady_now() {
   const auto time = std::chrono::steady_clock::now().time_since_epoch();
@@ -13,6 +29,7 @@ std::int64_t steady_now() {
 
 Hub::Hub(const LaunchOptions& options)
     : options_(options),
+      crowded_(options.ranks > usable_cores()),
       world_(std::make_shared<World>(World{even_places(options.ranks, options.ranks_per_node),
                                            options.hop == Hop::reference, options.deadline})),
       ranks_(options.ranks) {

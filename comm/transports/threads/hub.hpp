@@ -39,6 +39,8 @@ class Hub {
   const LaunchOptions& options() const { return options_; }
   const std::shared_ptr<const World>& world() const { return world_; }
   int size() const { return options_.ranks; }
+  /// Ranks outnumber the cores they may run on, so one that spins slows another.
+  bool crowded() const { return crowded_; }
   Mailbox& mailbox(int rank) { return ranks_[rank].mailbox; }
 
   /// The group made by the `call`-th group() of a parent: one object for all its members, who need
@@ -88,6 +90,7 @@ class Hub {
   void require_equal_counts() const;
 
   const LaunchOptions options_;
+  const bool crowded_;
   const std::shared_ptr<const World> world_;
   std::vector<Rank> ranks_;
   std::atomic<bool> failed_{false};

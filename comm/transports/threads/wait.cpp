@@ -94,8 +94,7 @@ void Engine::block(const Predicate& done, const std::function<Waiting()>& waitin
 
 // True if something happened.
 bool Engine::spin(const Predicate& done, std::int64_t seen) const {
-  static const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (hub_->size() > cores) return false;
+  if (hub_->crowded()) return false;
   const std::int64_t end = steady_now() + kSpin;
   do {
     for (int i = 0; i < 64; ++i) {
