@@ -6,7 +6,7 @@
 
 #include "attention/schedule.hpp"
 #include "bench/row_oracle.hpp"
-#include "comm/device.hpp"
+#include "comm/communicator.hpp"
 
 namespace ringspan::bench {
 
@@ -15,7 +15,7 @@ struct CheckedTensors {
   attention::ConstTensorView out, dq, dk, dv;
 };
 
-enum class ResultTensor { out, dq, dk, dv };
+enum class ResultTensor { out, dq, dk, dv, dv_sum };
 
 /// How far the results are from the oracle. Trivially copyable, so that ranks can gather it.
 struct Deviation {
@@ -39,6 +39,17 @@ Deviation check_rows(const attention::Problem& problem, std::uint64_t seed,
 /// Rows that all ranks together must have compared.
 std::int64_t sampled_rows(const attention::Problem& problem, std::uint64_t seed,
                           const CheckedTensors& tensors);
+
+/// Keys among them. None where every key is seen by too many queries.
+std::int64_t sampled_keys(const attention::Problem& problem, std::uint64_t seed);
+
+/// Compares dv of one sampled KV head, summed over all keys, at any length: each query spreads its
+/// d_out over the keys that it sees, with weights that add up to one, so the sum is that of d_out
+/// over the queries that see something. Not with sinks, which take a share. Collective; the same on
+/// all ranks.
+Deviation check_dv_sum(const comm::Communicator& world, const attention::Problem& problem,
+                       std::uint64_t seed, const attention::Shard& shard,
+                       const attention::ConstTensorView& dv);
 
 /// Of all ranks: the furthest stray, the largest error, the sum of rows.
 Deviation combined(const Deviation& a, const Deviation& b);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/config_file.hpp"
 
+#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string_view>
 
 #include "bench/name_list.hpp"
@@ -28,17 +28,11 @@ const OptionEntry& entry(std::string_view key, const std::string& where) {
 
 /// A scalar as the command line would have it.
 std::string scalar(const toml::node& node, const std::string& where) {
-  std::ostringstream text;
-  if (const auto* string = node.as_string()) {
-    text << string->get();
-  } else if (const auto* integer = node.as_integer()) {
-    text << integer->get();
-  } else if (const auto* real = node.as_floating_point()) {
-    text << real->get();
-  } else {
-    RINGSPAN_REQUIRE(false, where, "a value is a string, a number or an array of these");
-  }
-  return text.str();
+  if (const auto* string = node.as_string()) return string->get();
+  if (const auto* integer = node.as_integer()) return fmt::format("{}", integer->get());
+  if (const auto* real = node.as_floating_point()) return fmt::format("{}", real->get());
+  RINGSPAN_REQUIRE(false, where, "a value is a string, a number or an array of these");
+  return {};
 }
 
 std::string list(const toml::node& node, const std::string& where) {

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <initializer_list>
 
 namespace ringspan::bench {
 namespace {
 
 std::string text(const std::string& value) { return value; }
-std::string text(double value) { return fmt::format("{:.9g}", value); }
+/// A value that is not finite is no figure; the row's status says what went wrong.
+std::string text(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : ""; }
 std::string text(const std::optional<double>& value) { return value ? text(*value) : ""; }
 std::string text(std::int64_t value) { return fmt::format("{}", value); }
 std::string nonzero(std::int64_t value) { return value == 0 ? "" : text(value); }

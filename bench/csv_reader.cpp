@@ -62,6 +62,8 @@ std::vector<Cells> read_csv(const std::string& path) {
   Lines lines = parse(path, text);
   if (lines.lines.empty()) return {};
   require_columns(path, lines.lines[0]);
+  RINGSPAN_REQUIRE(!lines.unfinished || lines.lines.size() > 1, path,
+                   ", line 1: no line end; remove the file");
 
   std::vector<Cells> rows;
   for (std::size_t i = 1; i < lines.lines.size(); ++i) {

@@ -28,17 +28,21 @@ std::string line(const Fields& fields) {
 
 }  // namespace
 
-CsvReporter::CsvReporter(std::string path, bool fresh)
-    : path_(std::move(path)), fresh_(fresh), file_(path_, std::ios::app | std::ios::binary) {
+CsvReporter::CsvReporter(std::string path)
+    : path_(std::move(path)),
+      created_(!std::filesystem::exists(path_)),
+      file_(path_, std::ios::app | std::ios::binary) {
   RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path_, ": ", std::strerror(errno));
+  fresh_ = file_.seekp(0, std::ios::end).tellp() == 0;
 }
 
 CsvReporter::~CsvReporter() {
   std::error_code ignored;
-  if (fresh_) std::filesystem::remove(path_, ignored);
+  if (created_) std::filesystem::remove(path_, ignored);
 }
 
 void CsvReporter::append(const Cells& row) {
+  created_ = false;
   write(std::exchange(fresh_, false) ? line(kColumns) + line(row) : line(row));
 }
 

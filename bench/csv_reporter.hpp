@@ -9,12 +9,13 @@
 namespace ringspan::bench {
 
 /// Appends finished rows to a file, each written and flushed on its own, so that an interruption
-/// loses none. Opening fails before anything has been measured; a file that gets no row is not
-/// left behind.
+/// loses none. Opening fails before anything has been measured; a file that this created and that
+/// gets no row is not left behind.
 class CsvReporter {
  public:
-  /// Throws invalid_argument if `path` cannot be written. `fresh`: it has no header yet.
-  CsvReporter(std::string path, bool fresh);
+  /// Throws invalid_argument if `path` cannot be written. A file without anything in it gets the
+  /// header before its first row.
+  explicit CsvReporter(std::string path);
   CsvReporter(const CsvReporter&) = delete;
   CsvReporter& operator=(const CsvReporter&) = delete;
   ~CsvReporter();
@@ -26,7 +27,8 @@ class CsvReporter {
   void write(const std::string& line);
 
   std::string path_;
-  bool fresh_;
+  bool created_;        // by this; until it gets a row
+  bool fresh_ = false;  // has no header yet
   std::ofstream file_;
 };
 

@@ -17,6 +17,8 @@ enum class InputTensor : std::uint64_t { q, k, v, d_out, sinks };
 /// every dtype.
 class InputValues {
  public:
+  static constexpr double kLargest = 127.0 / 64;
+
   explicit InputValues(std::uint64_t seed) : seed_(seed) {}
 
   /// head_dim values, of the token at this global position.

@@ -21,19 +21,6 @@ comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& opt
   return launch;
 }
 
-/// Sum over iterations of the steps of one rank: messages as in M, kernels as in C.
-class StepSums {
- public:
-  void add(const std::vector<Step>& steps, double Step::*part) {
-    if (sums_.size() < steps.size()) sums_.resize(steps.size());
-    for (std::size_t i = 0; i < steps.size(); ++i) sums_[i].*part += steps[i].*part;
-  }
-  const std::vector<Step>& sums() const { return sums_; }
-
- private:
-  std::vector<Step> sums_;
-};
-
 /// One rank of a point; the same statements on all of them.
 class RankMeasurement {
  public:
@@ -44,9 +31,6 @@ class RankMeasurement {
   Measurement measure(bool check) {
     first_run();
     for (int i = 0; i < options_.warmup + options_.repeats; ++i) iterate(i);
-    const double hideable = hideable_seconds(steps_.sums()) / options_.repeats;
-    result_.times.hideable_seconds =
-        comm::all_reduce(world_, hideable, comm::Reduction::sum) / world_.size();
     if (check) compare();
     return std::move(result_);
   }
@@ -64,50 +48,50 @@ class RankMeasurement {
   /// Everything once, which also touches all memory and fills every receive buffer with numbers.
   void first_run() {
     run_.run(kOverlapped);
+    const std::int64_t peak = world_.device().memory().peak;  // before the staging of what follows
     result_.sent = comm::all_gather_values(world_, run_.sent());
     if (const auto due = run_.closed_form()) {
       result_.closed_form = comm::all_gather_values(world_, *due);
     }
-    result_.peak_bytes =
-        comm::all_reduce(world_, world_.device().memory().peak, comm::Reduction::max);
+    result_.peak_bytes = comm::all_reduce(world_, peak, comm::Reduction::max);
   }
 
   void iterate(int iteration) {
     // Each iteration begins with another mode, so that none always profits from the one before.
-    for (int k = 0; k < 4; ++k) time(kModes[(iteration + k) % 4], iteration >= options_.warmup);
+    const bool counted = iteration >= options_.warmup;
+    for (int k = 0; k < 4; ++k) time(kModes[(iteration + k) % 4], counted);
+    const double hideable = comm::all_reduce(
+        world_, hideable_seconds(communication_steps_, compute_steps_), comm::Reduction::sum);
+    if (counted) result_.times.hideable.push_back(hideable / world_.size());
   }
 
   void time(const Mode& mode, bool counted) {
     const double seconds = comm::all_reduce(world_, run_.run(mode.mode), comm::Reduction::max);
     const double kernels =
         comm::all_reduce(world_, run_.clock().kernel_seconds(), comm::Reduction::sum);
+    if (mode.seconds == &Times::compute) compute_steps_ = run_.clock().steps();
+    if (mode.seconds == &Times::communication) communication_steps_ = run_.clock().steps();
     if (!counted) return;
     Times& times = result_.times;
     (times.*mode.seconds).push_back(seconds);
-    const std::vector<Step>& steps = run_.clock().steps();
-    if (mode.seconds == &Times::compute) {
-      times.kernel_compute.push_back(kernels);
-      steps_.add(steps, &Step::kernel_seconds);
-    } else if (mode.seconds == &Times::communication) {
-      steps_.add(steps, &Step::message_seconds);
-    } else if (mode.seconds == &Times::overlapped) {
-      times.kernel_overlapped.push_back(kernels);
-    }
+    if (mode.seconds == &Times::compute) times.kernel_compute.push_back(kernels);
+    if (mode.seconds == &Times::overlapped) times.kernel_overlapped.push_back(kernels);
   }
 
   void compare() {
     run_.run(kOverlapped);  // other modes left other results behind
-    result_.deviation = Deviation{};
+    result_.deviation = run_.check_sums();
     for (const Deviation& rank : comm::all_gather_values(world_, run_.check())) {
       result_.deviation = combined(*result_.deviation, rank);
     }
     result_.sampled_rows = run_.sampled_rows();
+    result_.sampled_keys = run_.sampled_keys();
   }
 
   comm::Communicator world_;
   const MeasureOptions& options_;
   RankRun run_;
-  StepSums steps_;
+  std::vector<Step> communication_steps_, compute_steps_;  // of this iteration
   Measurement result_;
 };
 

@@ -22,12 +22,12 @@ struct Measurement {
   std::vector<attention::Traffic> closed_form;  // [rank]; empty where none is known
   std::int64_t peak_bytes = 0;                  // inputs and outputs included
   std::optional<Deviation> deviation;           // with --check
-  std::int64_t sampled_rows = 0;
+  std::int64_t sampled_rows = 0, sampled_keys = 0;
 };
 
 /// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
-/// Throws the Error that refused the point, or that ended it: a rank's own, timeout after
-/// --point-timeout, aborted after Ctrl-C.
+/// Throws the Error that refused the point, or that ended it: a rank's own, or aborted after
+/// --point-timeout or Ctrl-C.
 Measurement measure(const Point& point, const MeasureOptions& options);
 
 }  // namespace ringspan::bench

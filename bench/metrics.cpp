@@ -16,6 +16,12 @@ std::vector<double> differences(std::span<const double> a, std::span<const doubl
   return values;
 }
 
+std::vector<double> ratios(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> values(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) values[i] = a[i] / b[i];
+  return values;
+}
+
 }  // namespace
 
 double quantile(std::vector<double> values, double fraction) {
@@ -65,7 +71,7 @@ Metrics metrics(const Times& times) {
   const double least = std::max(3 * noise(times.overlapped, times.synchronised), 0.01 * m.median);
   if (m.communication >= least) {
     m.hidden = 1 - m.exposed / m.communication;
-    m.hideable = times.hideable_seconds / m.communication;
+    m.hideable = median(ratios(times.hideable, times.communication));
   }
 
   // 1: O = max(S, M), all that can overlap does; 0: O = S + M, nothing does; below 0: harmful.
@@ -79,12 +85,15 @@ Metrics metrics(const Times& times) {
   return m;
 }
 
-double hideable_seconds(std::span<const Step> steps) {
+double hideable_seconds(std::span<const Step> communication, std::span<const Step> compute) {
   // In step t at most min(m_t, c_t) of the messages can pass behind kernels: no more than there is
-  // to move, no more than there is to compute before the step must wait. Each second of kernel and
-  // of message belongs to one step, so the sum never exceeds M.
+  // to move, no more than there is to compute before the step must wait. Each second of message
+  // belongs to one step, so the sum never exceeds the rank's M of this iteration, nor its mean over
+  // ranks the largest M.
   double seconds = 0;
-  for (const Step& step : steps) seconds += std::min(step.message_seconds, step.kernel_seconds);
+  for (std::size_t t = 0; t < std::min(communication.size(), compute.size()); ++t) {
+    seconds += std::min(communication[t].message_seconds, compute[t].kernel_seconds);
+  }
   return seconds;
 }
 

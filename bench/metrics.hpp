@@ -19,11 +19,11 @@ struct Times {
   std::vector<double> kernel_compute;     // in C
   std::vector<double> kernel_overlapped;  // in O
 
-  double hideable_seconds = 0;  // mean over ranks
+  std::vector<double> hideable;  // seconds, mean over ranks
 };
 
-/// One step of a rank: up to the end of a wait. Seconds spent posting and waiting for messages in
-/// M, and in kernels while a message was in flight in C.
+/// One step of a rank: up to the end of a wait. Seconds spent posting and waiting for messages, and
+/// in kernels while a message was in flight.
 struct Step {
   double message_seconds = 0;
   double kernel_seconds = 0;
@@ -51,8 +51,8 @@ double noise(std::span<const double> a, std::span<const double> b);
 Metrics metrics(const Times& times);
 
 /// Seconds of one rank's messages that the order of its posts, kernels and waits could hide at
-/// best.
-double hideable_seconds(std::span<const Step> steps);
+/// best: from the steps of the same rank in M and in C.
+double hideable_seconds(std::span<const Step> communication, std::span<const Step> compute);
 
 /// Share of the speed of `ranks` independent ranks, at equal global work.
 double strong_efficiency(double one_rank_seconds, int ranks, double seconds);

@@ -12,6 +12,9 @@
 namespace ringspan::bench {
 namespace {
 
+using attention::schedule_entry;
+using attention::ScheduleEntry;
+
 template <typename Value, typename Apply>
 void multiply(std::vector<Point>& points, const std::vector<Value>& values, const Apply& apply) {
   std::vector<Point> product;
@@ -32,54 +35,48 @@ std::int64_t global_tokens(const Point& point) {
 
 /// Fills in what was left open, and clears what the schedule does not have.
 void settle(Point& point) {
-  const ScheduleAxes has = schedule_axes(point.schedule);
+  const ScheduleEntry& schedule = schedule_entry(point.schedule);
   if (point.tokens_per_rank > 0) point.sequence_length = global_tokens(point);
   if (point.kv_heads == 0) point.kv_heads = point.heads;
   if (point.value_dim == 0) point.value_dim = point.head_dim;
   const bool one_node = point.ranks_per_node == 0 || point.ranks_per_node > point.ranks;
   if (one_node) point.ranks_per_node = point.ranks;
 
-  const bool plain = point.schedule == "ring" || point.schedule == "ulysses";
-  if (!has.layout) point.layout = point.schedule;
-  if (point.layout.empty()) point.layout = plain ? "contiguous" : "zigzag";
-  const std::int64_t whole_world = has.all_to_all ? point.ranks : 1;
-  if (!has.ulysses_degree) point.ulysses_degree = whole_world;
+  if (!schedule.takes_layout || point.layout.empty()) {
+    point.layout = attention::name(schedule.layout);
+  }
+  const std::int64_t whole_world = schedule.takes_all_to_all ? point.ranks : 1;
+  if (!schedule.takes_ulysses_degree) point.ulysses_degree = whole_world;
   if (point.ulysses_degree == 0) point.ulysses_degree = point.ranks_per_node;
   const bool divides = point.ranks % point.ulysses_degree == 0;
   point.ring_degree = divides ? point.ranks / point.ulysses_degree : 0;
   if (point.placement.empty()) point.placement = "ulysses_inner";
-  if (!has.placement) point.placement.clear();
+  if (!schedule.takes_ulysses_degree) point.placement.clear();
   if (point.all_to_all.empty()) point.all_to_all = "direct";
-  if (!has.all_to_all) point.all_to_all.clear();
+  if (!schedule.takes_all_to_all) point.all_to_all.clear();
   point.backward = point.has_backward() ? "kv" : "";
 }
 
 /// An axis that is dropped from some rows belongs to others; dropped from all it is a mistake.
 void require_used(const Axes& axes, const std::vector<Point>& points) {
-  const auto require = [&](std::string_view option, bool given, bool ScheduleAxes::*axis) {
-    const bool used = std::any_of(points.begin(), points.end(), [axis](const Point& point) {
-      return schedule_axes(point.schedule).*axis;
+  const auto require = [&](std::string_view option, bool given, bool ScheduleEntry::*takes) {
+    const bool used = std::any_of(points.begin(), points.end(), [takes](const Point& point) {
+      return schedule_entry(point.schedule).*takes;
     });
     RINGSPAN_REQUIRE(!given || used, option, ": none of the schedules of this sweep has it");
   };
   for (const Axis<std::string>& axis : axes.names) {
-    require("--layout", axis.member == &Point::layout, &ScheduleAxes::layout);
-    require("--placement", axis.member == &Point::placement, &ScheduleAxes::placement);
-    require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleAxes::all_to_all);
+    require("--layout", axis.member == &Point::layout, &ScheduleEntry::takes_layout);
+    require("--placement", axis.member == &Point::placement, &ScheduleEntry::takes_ulysses_degree);
+    require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleEntry::takes_all_to_all);
   }
   for (const Axis<std::int64_t>& axis : axes.numbers) {
     require("--ulysses-degree", axis.member == &Point::ulysses_degree,
-            &ScheduleAxes::ulysses_degree);
+            &ScheduleEntry::takes_ulysses_degree);
   }
 }
 
 }  // namespace
-
-ScheduleAxes schedule_axes(const std::string& schedule) {
-  if (schedule == "striped" || schedule == "zigzag") return {};  // rings named after their layout
-  const bool usp = schedule == "usp", ulysses = usp || schedule == "ulysses";
-  return {.layout = true, .ulysses_degree = usp, .placement = usp, .all_to_all = ulysses};
-}
 
 std::vector<Point> points(const Axes& axes) {
   std::vector<Point> product(1);
@@ -113,10 +110,11 @@ std::vector<Point> points(const Axes& axes) {
 }
 
 attention::ScheduleOptions schedule_options(const Point& point) {
-  const ScheduleAxes has = schedule_axes(point.schedule);
+  const ScheduleEntry& schedule = schedule_entry(point.schedule);
   attention::ScheduleOptions options;
-  if (has.layout) options.layout = attention::layout_kind(point.layout);
-  if (has.ulysses_degree) options.ulysses_degree = static_cast<int>(point.ulysses_degree);
+  if (schedule.takes_layout) options.layout = attention::layout_kind(point.layout);
+  if (schedule.takes_ulysses_degree)
+    options.ulysses_degree = static_cast<int>(point.ulysses_degree);
   if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;
   if (point.all_to_all == "hierarchical") {
     options.all_to_all = comm::AllToAllAlgorithm::hierarchical;

@@ -24,12 +24,6 @@ struct Point {
   bool has_backward() const { return pass != "forward"; }
 };
 
-/// Which axes a schedule has (the others are left empty, however they are swept).
-struct ScheduleAxes {
-  bool layout, ulysses_degree, placement, all_to_all;
-};
-ScheduleAxes schedule_axes(const std::string& schedule);
-
 /// The values of one axis, and where they go.
 template <typename Value>
 struct Axis {

@@ -114,9 +114,18 @@ std::int64_t RankRun::sampled_rows() const {
   return bench::sampled_rows(problem_, seed_, results());
 }
 
+Deviation RankRun::check_sums() const {
+  if (!point_.has_backward()) return {};
+  return check_dv_sum(world_, problem_, seed_, shard_, dv_);
+}
+
+std::int64_t RankRun::sampled_keys() const { return bench::sampled_keys(problem_, seed_); }
+
 std::optional<attention::Traffic> RankRun::closed_form() const {
-  if (point_.all_to_all == "hierarchical" || point_.all_to_all == "automatic") return std::nullopt;
-  const attention::ScheduleOptions options = schedule_options(point_);
+  attention::ScheduleOptions options = schedule_options(point_);
+  if (options.all_to_all == comm::AllToAllAlgorithm::hierarchical) return std::nullopt;
+  // What automatic comes to in one address space, as on every transport here.
+  options.all_to_all = comm::AllToAllAlgorithm::direct;
   attention::Traffic traffic;
   if (point_.has_forward()) {
     traffic += attention::forward_traffic(point_.schedule, options, problem_, world_.size(),

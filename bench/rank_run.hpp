@@ -41,6 +41,10 @@ class RankRun {
   Deviation check() const;
   std::int64_t sampled_rows() const;
 
+  /// The same of the gradients of many keys at once. Collective.
+  Deviation check_sums() const;
+  std::int64_t sampled_keys() const;
+
   /// What this rank must send in a full run. None for a hierarchical all-to-all, whose messages
   /// depend on the nodes: no closed form knows them.
   std::optional<attention::Traffic> closed_form() const;

@@ -143,16 +143,47 @@ RowOracle::Row RowOracle::row(std::int64_t batch, std::int64_t head, std::int64_
   return row;
 }
 
-std::vector<Expected> RowOracle::rounded(const std::vector<Sum>& sums, double largest_logit) const {
+double RowOracle::relative_error(double largest_logit) const {
+  return 16 * epsilon(attention::accumulator(problem_.shape.dtype)) * (1 + largest_logit);
+}
+
+double RowOracle::storage_error(double value) const {
   const DType dtype = problem_.shape.dtype;
-  const double relative = 16 * epsilon(attention::accumulator(dtype)) * (1 + largest_logit);
   const double smallest = dtype == DType::f16 ? 0x1p-24 : 0;  // below its normal numbers
+  return narrow(dtype) ? epsilon(dtype) * std::abs(value) + smallest : 0;
+}
+
+std::vector<Expected> RowOracle::rounded(const std::vector<Sum>& sums, double largest_logit) const {
+  const double relative = relative_error(largest_logit);
   std::vector<Expected> expected;
   for (const Sum& sum : sums) {
-    const double stored = narrow(dtype) ? epsilon(dtype) * std::abs(sum.value) + smallest : 0;
-    expected.push_back({sum.value, relative * sum.added + sum.inherited + stored});
+    const double error = relative * sum.added + sum.inherited + storage_error(sum.value);
+    expected.push_back({sum.value, error});
   }
   return expected;
+}
+
+std::vector<Expected> RowOracle::dv_sum_share(std::int64_t batch, std::int64_t kv_head,
+                                              std::int64_t query) const {
+  const attention::Shape& shape = problem_.shape;
+  std::vector<Expected> share(shape.value_dim);
+  const Interval keys = keys_of(query);
+  if (keys.first == keys.end) return share;
+  // No logit is computed here: what the inputs and the softcap allow bounds them all.
+  const double largest_input = InputValues::kLargest;
+  const double largest_logit = std::min(
+      std::abs(scale_) * static_cast<double>(shape.head_dim) * largest_input * largest_input,
+      problem_.softcap.value_or(std::numeric_limits<double>::infinity()));
+  const double relative = relative_error(largest_logit);
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    const std::vector<float> d_out = this->head(InputTensor::d_out, batch, query, head);
+    for (std::size_t d = 0; d < d_out.size(); ++d) {
+      share[d].value += d_out[d];
+      share[d].bound += relative * std::abs(double{d_out[d]});
+    }
+  }
+  return share;
 }
 
 RowOracle::QueryRow RowOracle::query_row(std::int64_t batch, std::int64_t head, std::int64_t query,

@@ -37,7 +37,15 @@ class RowOracle {
   };
   KeyRow key_row(std::int64_t batch, std::int64_t kv_head, std::int64_t key) const;
 
-  /// Multiply-adds of the above.
+  /// Of one query: what the heads of this KV head add to the sum of dv over all keys, without
+  /// sinks. [value_dim]
+  std::vector<Expected> dv_sum_share(std::int64_t batch, std::int64_t kv_head,
+                                     std::int64_t query) const;
+
+  /// How far the dtype of the results may take a value that it stores.
+  double storage_error(double value) const;
+
+  /// Multiply-adds of key_row.
   double key_row_cost(std::int64_t key) const;
 
  private:
@@ -61,6 +69,7 @@ class RowOracle {
   Weights weights(const Row& row, const std::vector<float>& k, const std::vector<float>& v) const;
   std::vector<float> head(InputTensor tensor, std::int64_t batch, std::int64_t position,
                           std::int64_t head) const;
+  double relative_error(double largest_logit) const;
   std::vector<Expected> rounded(const std::vector<Sum>& sums, double largest_logit) const;
 
   attention::Problem problem_;

@@ -38,7 +38,8 @@ std::optional<double> flops(const Point& point, const MeasureOptions& options) {
          (point.has_backward() ? attention::backward_flops(asked) : 0);
 }
 
-/// Refuses what the kernel would kill the process for.
+/// Refuses inputs and outputs that alone are larger than the machine's memory. A point above this
+/// bound cannot run; one below it may still fail, by what its plan adds.
 void require_memory(const Point& point, const MeasureOptions& options, std::int64_t available) {
   const attention::Problem asked = problem(point, options);
   const attention::Shape& shape = asked.shape;
@@ -84,7 +85,7 @@ class Sweep {
         points_(missing_points(options, finished_)),
         progress_(points_.size()),
         legal_(!finished_.empty()) {
-    if (!options.csv.empty()) reporter_.emplace(options.csv, finished_.empty());
+    if (!options.csv.empty()) reporter_.emplace(options.csv);
   }
 
   int run() {
@@ -120,6 +121,17 @@ class Sweep {
     if (std::getenv("RINGSPAN_DEBUG")) spdlog::info("RINGSPAN_DEBUG is set: it costs time");
   }
 
+  /// What "ok" does not say; once, on standard error.
+  void note_unchecked(const Measurement& measurement) {
+    if (!measurement.deviation || measurement.sampled_keys > 0) return;
+    if (std::exchange(noted_unchecked_, true)) return;
+    progress_.clear_line();
+    spdlog::info(
+        "--check: at some points every key is seen by so many queries that no single key's dk and "
+        "dv were compared{}",
+        options_.measure.sinks ? "" : "; dv was, summed over all keys of a head");
+  }
+
   /// The row of a point; none if it was interrupted.
   std::optional<Row> measured(const Point& point) {
     Row row{machine_.name(), kCommit, std::string(comm::backend(point.transport).world), point,
@@ -129,6 +141,7 @@ class Sweep {
       const Measurement measurement = measure(point, options_.measure);
       row.result = result_of(point, measurement, flops(point, options_.measure));
       row.status = judge(measurement);
+      if (point.has_backward()) note_unchecked(measurement);
       if (row.status == "ok") row.status = judged_speed(point, *row.result);
       if (row.status == "ok") fill_efficiencies(row, finished_);
       failed_ |= row.status != "ok";
@@ -138,7 +151,8 @@ class Sweep {
       const bool illegal = error.kind() == ErrorKind::invalid_argument;
       if (illegal && refusal_.empty()) refusal_ = row.status;
       legal_ |= !illegal;
-      failed_ |= !illegal && error.kind() != ErrorKind::timeout;
+      const bool given_up = error.kind() == ErrorKind::aborted;  // after --point-timeout
+      failed_ |= !illegal && !given_up;
     } catch (const std::exception& error) {
       row.status = one_line(error.what());
       legal_ = failed_ = true;
@@ -193,7 +207,7 @@ class Sweep {
   double peak_gflops_ = 0;  // of one core
   bool legal_;              // some point was not refused
   bool failed_ = false;
-  bool noted_ = false;
+  bool noted_ = false, noted_unchecked_ = false;
   std::string refusal_;  // the first
 };
 

@@ -32,7 +32,7 @@ void Watchdog::watch(double seconds) {
       return;
     }
     if (std::chrono::duration<double>(Clock::now() - start).count() < seconds) continue;
-    world_.abort(Error(ErrorKind::timeout,
+    world_.abort(Error(ErrorKind::aborted,
                        concat("the point took longer than --point-timeout ", seconds, " s")));
     return;
   }

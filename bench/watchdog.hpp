@@ -10,8 +10,9 @@
 
 namespace ringspan::bench {
 
-/// While it lives, ends the work of all ranks when `seconds` have passed (kind timeout) or Ctrl-C
-/// was pressed (kind aborted). Kernels and waits notice at their next poll.
+/// While it lives, ends the work of all ranks when `seconds` have passed or Ctrl-C was pressed,
+/// both with kind aborted: a timeout is a rank that makes no progress. Kernels and waits notice at
+/// their next poll.
 class Watchdog {
  public:
   Watchdog(comm::Communicator world, double seconds);

@@ -60,6 +60,9 @@ TEST(CheckTest, AcceptsWhatTheReferenceComputes) {
           EXPECT_EQ(deviation.rows, run.sampled_rows());
           EXPECT_EQ(deviation.rows, 4 * 12);  // out, dq, dk and dv
           EXPECT_LT(deviation.max_abs_error, std::string(dtype) == "bf16" ? 0.2 : 0.02);
+          const Deviation sums = run.check_sums();
+          EXPECT_FALSE(sums.wrong()) << mask << ' ' << dtype << ": " << sums.text();
+          EXPECT_EQ(sums.bound > 0, !special) << mask << ' ' << dtype;
         });
       }
     }
@@ -126,6 +129,31 @@ TEST_F(SpoiltTest, NotANumberIsWrong) {
   spoil(out_, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
   EXPECT_TRUE(check().wrong());
   EXPECT_TRUE(std::isnan(check().max_abs_error));
+}
+
+/// Of every length and on several ranks, where no single key can be sampled.
+TEST(DvSumTest, IsThatOfTheOutputGradients) {
+  Point point = small_point();
+  point.mask = "full";
+  point.kernel = "cpu";
+  point.sequence_length = 2100;
+  point.ranks = 3;
+  for (const char* dtype : {"fp32", "bf16"}) {
+    point.dtype = dtype;
+    comm::LaunchOptions options;
+    options.ranks = 3;
+    comm::launch("threads", options, [&](const comm::Communicator& world) {
+      RankRun run(world, point, {});
+      run.run(kOverlapped);
+      EXPECT_EQ(run.sampled_keys(), 0);
+      const Deviation right = run.check_sums();
+      EXPECT_FALSE(right.wrong()) << right.text();
+      run.run(kCompute);  // without messages: only the rank's own queries count
+      const Deviation wrong = run.check_sums();
+      EXPECT_TRUE(wrong.wrong()) << wrong.text();
+      EXPECT_THAT(wrong.text(), testing::StartsWith("dv summed over all tokens of batch "));
+    });
+  }
 }
 
 TEST_F(SpoiltTest, TokensInAnotherOrderAreWrong) { EXPECT_TRUE(check({{29, -1, 30}}).wrong()); }

@@ -26,6 +26,7 @@ namespace {
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 struct Outcome {
@@ -198,6 +199,10 @@ TEST_F(CliTest, ResumeMeasuresOnlyWhatIsMissing) {
   EXPECT_THAT(nothing.err, HasSubstr("already holds every point"));
   EXPECT_EQ(text("a.csv"), all);
 
+  write("b.csv", all.substr(0, all.find('\n') + 1));  // a header without rows
+  EXPECT_EQ(tiny({"--schedule", "ring", "--csv", path("b.csv"), "--resume"}).status, 0);
+  EXPECT_EQ(read_csv(path("b.csv")).size(), 2u);
+
   write("a.csv", all + "Intel,half a li");  // as a crash would leave it
   expect_refused({"sweep", "--csv", path("a.csv"), "--resume"}, "line 6: 2 fields and no line end");
 }
@@ -231,6 +236,18 @@ TEST_F(CliTest, APointThatTakesTooLongIsARow) {
   }
 }
 
+TEST_F(CliTest, ARankWithoutProgressIsAFailure) {
+  // The one token is rank 0's, and takes it longer to make up than rank 1 waits.
+  const Outcome outcome = run({"sweep", "--schedule", "ring", "--ranks", "2", "--seq", "1",
+                               "--heads", "1", "--head-dim", "8Mi", "--kernel", "reference",
+                               "--deadline", "0.001", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0][column("median_s")], "");
+  EXPECT_THAT(rows[0][column("status")], HasSubstr("rank 0 makes no progress"));
+}
+
 TEST_F(CliTest, CtrlCKeepsFinishedRows) {
   using Clock = std::chrono::steady_clock;
   const pid_t child =
@@ -250,6 +267,30 @@ TEST_F(CliTest, CtrlCKeepsFinishedRows) {
   const std::vector<Cells> rows = read_csv(path("a.csv"));
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0][column("status")], "ok");
+}
+
+TEST_F(CliTest, SaysWhatCheckDidNotCompare) {
+  const auto checked = [&](const char* pass, const char* tokens) {
+    const Outcome outcome = tiny({"--schedule", "ring", "--ranks", "2", "--check", "--pass", pass,
+                                  "--mask", "full", "--seq", tokens});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(checked("both", "2100"), HasSubstr("no single key"));
+  EXPECT_THAT(checked("both", "64"), Not(HasSubstr("no single key")));
+  EXPECT_THAT(checked("forward", "2100"), Not(HasSubstr("no single key")));
+}
+
+TEST_F(CliTest, TheAutomaticAllToAllIsHeldAgainstTheDirectOne) {
+  const Outcome outcome = tiny({"--schedule", "usp,ulysses", "--ranks", "2", "--pass", "both",
+                                "--all-to-all", "direct,automatic", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Cells& row : rows) {
+    EXPECT_EQ(row[column("status")], "ok");
+    EXPECT_EQ(row[column("bytes_sent_per_rank")], rows[0][column("bytes_sent_per_rank")]);
+  }
 }
 
 TEST_F(CliTest, NullKernelsMeasureMessagesOnly) {

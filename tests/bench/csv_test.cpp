@@ -5,8 +5,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
+#include "bench/check.hpp"
 #include "bench/csv_columns.hpp"
 #include "bench/csv_reader.hpp"
 #include "bench/csv_reporter.hpp"
@@ -61,7 +63,7 @@ Row refused_row() {
 }
 
 TEST_F(CsvTest, ColumnsAreTheContract) {
-  CsvReporter(path_, true).append(cells(refused_row()));
+  CsvReporter(path_).append(cells(refused_row()));
   EXPECT_EQ(text().substr(0, text().find('\n') + 1), kHeader);
 }
 
@@ -75,11 +77,11 @@ TEST_F(CsvTest, ReadsBackWhatItWrote) {
   measured.result->metrics.hidden = 0.25;
   measured.result->bytes_sent = INT64_C(1) << 40;
   {
-    CsvReporter reporter(path_, true);
+    CsvReporter reporter(path_);
     reporter.append(cells(refused_row()));
     reporter.append(cells(measured));
   }
-  CsvReporter(path_, false).append(cells(refused_row()));  // resumed: no second header
+  CsvReporter(path_).append(cells(refused_row()));  // resumed: no second header
   const std::vector<Cells> rows = read_csv(path_);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0], cells(refused_row()));
@@ -116,6 +118,8 @@ TEST_F(CsvTest, RefusesOtherColumnsAndBrokenLines) {
   EXPECT_THAT(refusal(), HasSubstr("column 1 is 'a' where this version writes 'machine'"));
   write(std::string(kHeader).substr(0, 100) + "\n");
   EXPECT_THAT(refusal(), HasSubstr("column"));
+  write(std::string(kHeader).substr(0, std::string(kHeader).size() - 1));
+  EXPECT_THAT(refusal(), HasSubstr("line 1: no line end"));
   write(kHeader + line + "1,2,3\n" + line);
   EXPECT_THAT(refusal(), HasSubstr("line 3: 3 fields where 52 are expected"));
   write(kHeader + line + std::string(51, ',') + "o");  // cut short while it was written
@@ -126,10 +130,37 @@ TEST_F(CsvTest, RefusesOtherColumnsAndBrokenLines) {
   EXPECT_THAT(refusal(), HasSubstr("line 3: broken quotes"));
 }
 
+TEST_F(CsvTest, AnInvalidRowHoldsNoFigureThatIsNotFinite) {
+  Row row = refused_row();
+  row.result.emplace();
+  row.result->max_abs_error = std::numeric_limits<double>::quiet_NaN();
+  row.result->tokens_per_s = std::numeric_limits<double>::infinity();
+  Deviation wrong;
+  wrong.got = *row.result->max_abs_error;
+  row.status = "invalid: " + wrong.text();
+  CsvReporter(path_).append(cells(row));
+  const std::vector<Cells> rows = read_csv(path_);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0][column("max_abs_error")], "");
+  EXPECT_EQ(rows[0][column("tokens_per_s")], "");
+  EXPECT_THAT(rows[0][column("status")], HasSubstr("is not finite"));
+}
+
 TEST_F(CsvTest, LeavesNoFileBehindWithoutRows) {
-  { CsvReporter reporter(path_, true); }
+  { CsvReporter reporter(path_); }
   EXPECT_FALSE(std::filesystem::exists(path_));
-  EXPECT_THROW(CsvReporter("/nonexistent/sweep.csv", true), Error);
+  EXPECT_THROW(CsvReporter("/nonexistent/sweep.csv"), Error);
+}
+
+TEST_F(CsvTest, KeepsAndCompletesAFileThatWasThere) {
+  for (const char* before : {"", kHeader}) {
+    write(before);
+    { CsvReporter reporter(path_); }
+    EXPECT_TRUE(std::filesystem::exists(path_));
+    EXPECT_EQ(text(), before);
+    CsvReporter(path_).append(cells(refused_row()));
+    EXPECT_EQ(read_csv(path_).size(), 1u);  // below one header
+  }
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ TEST(RankRunTest, AllSchedulesRunInAllModes) {
       SCOPED_TRACE(std::string(schedule.name) + " " + hop);
       Point point;
       point.schedule = schedule.name;
-      point.layout = schedule_axes(point.schedule).layout ? "zigzag" : "";
+      point.layout = schedule.takes_layout ? "zigzag" : "";
       point.hop = hop;
       point.pass = "both";
       point.kernel = "reference";

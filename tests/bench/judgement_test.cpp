@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "bench/efficiency.hpp"
 
 namespace ringspan::bench {
@@ -16,7 +18,7 @@ Measurement two_ranks() {
   Measurement measurement;
   Times& times = measurement.times;
   for (auto* run : {&times.compute, &times.synchronised, &times.communication, &times.overlapped,
-                    &times.kernel_compute, &times.kernel_overlapped}) {
+                    &times.kernel_compute, &times.kernel_overlapped, &times.hideable}) {
     run->assign(3, 0.5);
   }
   measurement.sent = {{100, 10, 2, 0}, {80, 20, 3, 0}};
@@ -61,6 +63,8 @@ TEST(JudgementTest, AWrongOrMissingRowIsInvalid) {
   measurement.sampled_rows = 12;
   measurement.deviation->got = 1;
   EXPECT_THAT(judge(measurement), StartsWith("invalid: out of batch 0"));
+  measurement.deviation->got = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(judge(measurement), HasSubstr("is not finite"));
 }
 
 TEST(JudgementTest, FasterThanThePeakIsInvalid) {

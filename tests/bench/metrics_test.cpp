@@ -17,7 +17,7 @@ Times quiet(double overlapped) {
   times.overlapped.assign(10, overlapped);
   times.kernel_compute.assign(10, 2.0);
   times.kernel_overlapped.assign(10, 2.2);
-  times.hideable_seconds = 0.4;
+  times.hideable.assign(10, 0.4);
   return times;
 }
 
@@ -83,9 +83,19 @@ TEST(MetricsTest, NoKernelsNoSlowdown) {
 }
 
 TEST(MetricsTest, HideableIsBoundedStepByStep) {
-  const std::vector<Step> steps{{1.0, 3.0}, {2.0, 0.5}, {0.0, 4.0}};
-  EXPECT_DOUBLE_EQ(hideable_seconds(steps), 1.5);
-  EXPECT_DOUBLE_EQ(hideable_seconds({}), 0);
+  const std::vector<Step> communication{{1.0, 0}, {2.0, 0}, {0.0, 0}},
+      compute{{0, 3.0}, {0, 0.5}, {0, 4.0}};
+  EXPECT_DOUBLE_EQ(hideable_seconds(communication, compute), 1.5);
+  EXPECT_DOUBLE_EQ(hideable_seconds({}, {}), 0);
+}
+
+TEST(MetricsTest, HideableIsAShareOfItsOwnIteration) {
+  Times times = quiet(1.5);
+  times.communication.back() = times.hideable.back() =
+      50;  // one slow iteration, all of it hideable
+  EXPECT_DOUBLE_EQ(metrics(times).hideable.value(), 0.8);
+  times.hideable = times.communication;
+  EXPECT_DOUBLE_EQ(metrics(times).hideable.value(), 1);
 }
 
 TEST(MetricsTest, EfficienciesCompareWithIndependentRanks) {
