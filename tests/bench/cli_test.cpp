@@ -237,10 +237,10 @@ TEST_F(CliTest, APointThatTakesTooLongIsARow) {
 }
 
 TEST_F(CliTest, ARankWithoutProgressIsAFailure) {
-  // The one token is rank 0's, and takes it longer to make up than rank 1 waits.
+  // Every sequence's one token is rank 0's, and inputs take longer to make up than rank 1 waits.
   const Outcome outcome = run({"sweep", "--schedule", "ring", "--ranks", "2", "--seq", "1",
-                               "--heads", "1", "--head-dim", "8Mi", "--kernel", "reference",
-                               "--deadline", "0.001", "--csv", path("a.csv")});
+                               "--batch", "2000000", "--heads", "1", "--head-dim", "8", "--kernel",
+                               "reference", "--deadline", "0.001", "--csv", path("a.csv")});
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const std::vector<Cells> rows = read_csv(path("a.csv"));
   ASSERT_EQ(rows.size(), 1u);
