@@ -153,7 +153,8 @@ inline void softmax_gradient(const BackwardPanel& panel) {
       if constexpr (kCapped) {
         const Vector t = hn::Mul(logit, inverse_cap);
         const Vector slope = hn::NegMulAdd(t, t, hn::Set(kFloats, 1.0f));
-        d_logit = hn::IfThenElseZero(hn::Gt(logit, hn::Set(kFloats, -kInfinity)),
+        // Not "greater than": a NaN must stay one.
+        d_logit = hn::IfThenZeroElse(hn::Eq(logit, hn::Set(kFloats, -kInfinity)),
                                      hn::Mul(d_logit, slope));
       }
       hn::StoreU(p, kFloats, weight);

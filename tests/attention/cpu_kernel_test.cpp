@@ -272,23 +272,31 @@ TEST_P(CpuKernelsTest, LeavesRowsOutsideItsTilesAlone) {
   }
 }
 
+void expect_nan_survives(comm::Device& device, const Problem& problem, const OracleInputs& inputs,
+                         std::int64_t token) {
+  const auto ranks = make_ranks(device, problem, inputs);
+  const auto kernels = prepared(device, problem.shape);
+  run(*kernels, problem, ranks);
+  EXPECT_TRUE(std::isnan(*read(ranks[0].out).row(0, token, 0)));
+  EXPECT_TRUE(std::isnan(*read(ranks[0].dq).row(0, token, 0)));
+  // Merged into what has seen nothing yet, it stays.
+  const auto fresh = make_ranks(device, problem, inputs);
+  kernels->merge(fresh[0].partial(), ranks[0].partial());
+  kernels->finalize(fresh[0].partial(), nullptr, fresh[0].out, fresh[0].lse);
+  EXPECT_TRUE(std::isnan(*read(fresh[0].out).row(0, token, 0)));
+}
+
 // Every bit of the NaN is set, as in poisoned memory: the exponential handles bits.
 TEST_P(CpuKernelsTest, NotANumberIsNotHidden) {
-  const Problem problem = problem_of({"", 90, {}, {.right = 0}});
-  for (Array OracleInputs::*poisoned : {&OracleInputs::q, &OracleInputs::k, &OracleInputs::v}) {
-    for (const std::int64_t token : {0, 89}) {
-      OracleInputs inputs = random_inputs(problem, 6);
-      *(inputs.*poisoned).row(0, token, 0) = std::bit_cast<double>(~std::uint64_t{0});
-      const auto ranks = make_ranks(*device_, problem, inputs);
-      const auto kernels = prepared(problem.shape);
-      run(*kernels, problem, ranks);
-      EXPECT_TRUE(std::isnan(*read(ranks[0].out).row(0, token, 0)));
-      EXPECT_TRUE(std::isnan(*read(ranks[0].dq).row(0, token, 0)));
-      // Merged into what has seen nothing yet, it stays.
-      const auto fresh = make_ranks(*device_, problem, inputs);
-      kernels->merge(fresh[0].partial(), ranks[0].partial());
-      kernels->finalize(fresh[0].partial(), nullptr, fresh[0].out, fresh[0].lse);
-      EXPECT_TRUE(std::isnan(*read(fresh[0].out).row(0, token, 0)));
+  Problem problem = problem_of({"", 90, {}, {.right = 0}});
+  for (const std::optional<double> softcap : {std::optional<double>(), std::optional(5.0)}) {
+    problem.softcap = softcap;
+    for (Array OracleInputs::*poisoned : {&OracleInputs::q, &OracleInputs::k, &OracleInputs::v}) {
+      for (const std::int64_t token : {0, 89}) {
+        OracleInputs inputs = random_inputs(problem, 6);
+        *(inputs.*poisoned).row(0, token, 0) = std::bit_cast<double>(~std::uint64_t{0});
+        expect_nan_survives(*device_, problem, inputs, token);
+      }
     }
   }
 }
