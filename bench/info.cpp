@@ -12,10 +12,10 @@
 #include "attention/kernels.hpp"
 #include "attention/schedule.hpp"
 #include "attention/token_layout.hpp"
+#include "bench/ask/models.hpp"
 #include "bench/commit.hpp"
 #include "bench/fma_peak.hpp"
 #include "bench/machine.hpp"
-#include "bench/models.hpp"
 #include "comm/launch.hpp"
 
 namespace ringspan::bench {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace ringspan::bench {
+#include "bench/ask/info_options.hpp"
 
-struct InfoOptions {
-  bool peak = false;  // measure the fused multiply-adds of one core too, which takes a moment
-  bool json = false;
-};
+namespace ringspan::bench {
 
 /// Prints what this build and this machine can do.
 void info(const InfoOptions& options);

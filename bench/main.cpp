@@ -8,7 +8,7 @@
 #include <exception>
 #include <string>
 
-#include "bench/command_line.hpp"
+#include "bench/ask/command_line.hpp"
 #include "bench/info.hpp"
 #include "bench/sweep.hpp"
 #include "comm/error.hpp"

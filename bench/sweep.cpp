@@ -16,16 +16,16 @@
 
 #include "attention/closed_forms.hpp"
 #include "bench/commit.hpp"
-#include "bench/csv_reader.hpp"
-#include "bench/csv_reporter.hpp"
-#include "bench/efficiency.hpp"
 #include "bench/fma_peak.hpp"
 #include "bench/interrupt.hpp"
-#include "bench/judgement.hpp"
+#include "bench/judge/judgement.hpp"
 #include "bench/machine.hpp"
-#include "bench/measure.hpp"
-#include "bench/progress.hpp"
-#include "bench/rank_run.hpp"
+#include "bench/rows/csv_reader.hpp"
+#include "bench/rows/csv_reporter.hpp"
+#include "bench/rows/efficiency.hpp"
+#include "bench/rows/progress.hpp"
+#include "bench/run/measure.hpp"
+#include "bench/run/rank_run.hpp"
 #include "comm/launch.hpp"
 
 namespace ringspan::bench {

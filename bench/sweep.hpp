@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "bench/sweep_options.hpp"
+#include "bench/ask/sweep_options.hpp"
 
 namespace ringspan::bench {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/axes.hpp"
+#include "bench/ask/axes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/csv_columns.hpp"
-#include "bench/mask_text.hpp"
-#include "bench/point.hpp"
+#include "bench/ask/mask_text.hpp"
+#include "bench/ask/point.hpp"
+#include "bench/rows/csv_columns.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/check.hpp"
+#include "bench/oracle/check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "bench/mask_text.hpp"
-#include "bench/rank_run.hpp"
+#include "bench/ask/mask_text.hpp"
+#include "bench/run/rank_run.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/launch.hpp"
 
@@ -196,6 +196,17 @@ TEST(CombinedTest, TakesTheFurthestStrayAndTheLargestError) {
     EXPECT_TRUE(both.wrong());
   }
   EXPECT_FALSE(b.wrong());
+}
+
+TEST(CombinedTest, NothingStraysFurtherThanWhatIsNotFinite) {
+  Deviation zero, infinite;
+  zero.got = 1;  // where exactly 0 is due
+  infinite.got = std::numeric_limits<double>::infinity(), infinite.bound = 1;
+  for (const Deviation& both : {combined(zero, infinite), combined(infinite, zero)}) {
+    EXPECT_THAT(both.text(), testing::HasSubstr("is not finite"));
+    EXPECT_TRUE(both.wrong());
+  }
+  EXPECT_TRUE(zero.wrong());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/csv_reader.hpp"
+#include "bench/rows/csv_reader.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/config_file.hpp"
+#include "bench/ask/config_file.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

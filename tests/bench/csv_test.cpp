@@ -8,10 +8,10 @@
 #include <limits>
 #include <sstream>
 
-#include "bench/check.hpp"
-#include "bench/csv_columns.hpp"
-#include "bench/csv_reader.hpp"
-#include "bench/csv_reporter.hpp"
+#include "bench/oracle/check.hpp"
+#include "bench/rows/csv_columns.hpp"
+#include "bench/rows/csv_reader.hpp"
+#include "bench/rows/csv_reporter.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {

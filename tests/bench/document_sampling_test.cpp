@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/document_sampling.hpp"
+#include "bench/ask/document_sampling.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/filter_transport.hpp"
+#include "bench/run/filter_transport.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "bench/measure.hpp"
-#include "bench/rank_run.hpp"
-#include "bench/switched_kernels.hpp"
+#include "bench/run/measure.hpp"
+#include "bench/run/rank_run.hpp"
+#include "bench/run/switched_kernels.hpp"
 #include "comm/collectives.hpp"
 #include "comm/launch.hpp"
 #include "comm/ring_exchange.hpp"

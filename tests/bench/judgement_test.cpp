@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/judgement.hpp"
+#include "bench/judge/judgement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "bench/efficiency.hpp"
+#include "bench/rows/efficiency.hpp"
 
 namespace ringspan::bench {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/metrics.hpp"
+#include "bench/judge/metrics.hpp"
 
 #include <gtest/gtest.h>
 
-#include "bench/step_clock.hpp"
+#include "bench/run/step_clock.hpp"
 
 namespace ringspan::bench {
 namespace {

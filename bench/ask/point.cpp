@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/ask/point.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "bench/ask/models.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using attention::schedule_entry;
+using attention::ScheduleEntry;
+
+template <typename Value, typename Apply>
+void multiply(std::vector<Point>& points, const std::vector<Value>& values, const Apply& apply) {
+  std::vector<Point> product;
+  product.reserve(points.size() * values.size());
+  for (const Point& point : points) {
+    for (const Value& value : values) apply(product.emplace_back(point), value);
+  }
+  points = std::move(product);
+}
+
+std::int64_t global_tokens(const Point& point) {
+  std::int64_t tokens = 0;
+  RINGSPAN_REQUIRE(!__builtin_mul_overflow(point.tokens_per_rank, point.ranks, &tokens),
+                   "--tokens-per-rank: ", point.tokens_per_rank, " tokens on ", point.ranks,
+                   " ranks do not fit in 64 bits");
+  return tokens;
+}
+
+/// Fills in what was left open, and clears what the schedule does not have.
+void settle(Point& point) {
+  const ScheduleEntry& schedule = schedule_entry(point.schedule);
+  if (point.tokens_per_rank > 0) point.sequence_length = global_tokens(point);
+  if (point.kv_heads == 0) point.kv_heads = point.heads;
+  if (point.value_dim == 0) point.value_dim = point.head_dim;
+  const bool one_node = point.ranks_per_node == 0 || point.ranks_per_node > point.ranks;
+  if (one_node) point.ranks_per_node = point.ranks;
+
+  if (!schedule.takes_layout || point.layout.empty()) {
+    point.layout = attention::name(schedule.layout);
+  }
+  const std::int64_t whole_world = schedule.takes_all_to_all ? point.ranks : 1;
+  if (!schedule.takes_ulysses_degree) point.ulysses_degree = whole_world;
+  if (point.ulysses_degree == 0) point.ulysses_degree = point.ranks_per_node;
+  const bool divides = point.ranks % point.ulysses_degree == 0;
+  point.ring_degree = divides ? point.ranks / point.ulysses_degree : 0;
+  if (point.placement.empty()) point.placement = "ulysses_inner";
+  if (!schedule.takes_ulysses_degree) point.placement.clear();
+  if (point.all_to_all.empty()) point.all_to_all = "direct";
+  if (!schedule.takes_all_to_all) point.all_to_all.clear();
+  point.backward = point.has_backward() ? "kv" : "";
+}
+
+/// An axis that is dropped from some rows belongs to others; dropped from all it is a mistake.
+void require_used(const Axes& axes, const std::vector<Point>& points) {
+  const auto require = [&](std::string_view option, bool given, bool ScheduleEntry::*takes) {
+    const bool used = std::any_of(points.begin(), points.end(), [takes](const Point& point) {
+      return schedule_entry(point.schedule).*takes;
+    });
+    RINGSPAN_REQUIRE(!given || used, option, ": none of the schedules of this sweep has it");
+  };
+  for (const Axis<std::string>& axis : axes.names) {
+    require("--layout", axis.member == &Point::layout, &ScheduleEntry::takes_layout);
+    require("--placement", axis.member == &Point::placement, &ScheduleEntry::takes_ulysses_degree);
+    require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleEntry::takes_all_to_all);
+  }
+  for (const Axis<std::int64_t>& axis : axes.numbers) {
+    require("--ulysses-degree", axis.member == &Point::ulysses_degree,
+            &ScheduleEntry::takes_ulysses_degree);
+  }
+}
+
+}  // namespace
+
+std::vector<Point> points(const Axes& axes) {
+  std::vector<Point> product(1);
+  for (const auto& axis : axes.numbers) {
+    multiply(product, axis.values,
+             [&](Point& point, std::int64_t value) { point.*axis.member = value; });
+  }
+  if (!axes.models.empty()) {
+    multiply(product, axes.models, [](Point& point, const std::string& name) {
+      const Model& shape = model(name);
+      point.heads = shape.heads;
+      point.kv_heads = shape.kv_heads;
+      point.head_dim = shape.head_dim;
+    });
+  }
+  for (const auto& axis : axes.names) {
+    multiply(product, axis.values,
+             [&](Point& point, const std::string& value) { point.*axis.member = value; });
+  }
+  require_used(axes, product);
+
+  std::set<Point> seen;
+  std::vector<Point> distinct;
+  for (Point& point : product) {
+    settle(point);
+    if (seen.insert(point).second) distinct.push_back(std::move(point));
+  }
+  std::stable_sort(distinct.begin(), distinct.end(),
+                   [](const Point& a, const Point& b) { return a.ranks < b.ranks; });
+  return distinct;
+}
+
+attention::ScheduleOptions schedule_options(const Point& point) {
+  const ScheduleEntry& schedule = schedule_entry(point.schedule);
+  attention::ScheduleOptions options;
+  if (schedule.takes_layout) options.layout = attention::layout_kind(point.layout);
+  if (schedule.takes_ulysses_degree)
+    options.ulysses_degree = static_cast<int>(point.ulysses_degree);
+  if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;
+  if (point.all_to_all == "hierarchical") {
+    options.all_to_all = comm::AllToAllAlgorithm::hierarchical;
+  } else if (point.all_to_all == "automatic") {
+    options.all_to_all = comm::AllToAllAlgorithm::automatic;
+  }
+  return options;
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attention/schedule.hpp"
+
+namespace ringspan::bench {
+
+/// One row's worth of axes, in the words of the command line and the CSV. Names are empty and
+/// numbers zero where the axis does not apply or nothing was said.
+struct Point {
+  std::string transport = "threads", device = "host", cluster, kernel = "cpu";
+  std::string schedule = "zigzag", layout, pass = "forward", dtype = "fp32";
+  std::int64_t ranks = 1, ranks_per_node = 0, ulysses_degree = 0, ring_degree = 0;
+  std::string placement, all_to_all, hop = "copy", backward;
+  std::int64_t sequence_length = 1, tokens_per_rank = 0, batch = 1;
+  std::int64_t heads = 1, kv_heads = 0, head_dim = 64, value_dim = 0;
+  std::string mask = "causal";
+
+  bool has_forward() const { return pass != "backward"; }
+  bool has_backward() const { return pass != "forward"; }
+
+  friend auto operator<=>(const Point&, const Point&) = default;
+};
+
+/// The values of one axis, and where they go.
+template <typename Value>
+struct Axis {
+  Value Point::*member;
+  std::vector<Value> values;
+};
+
+struct Axes {
+  std::vector<Axis<std::string>> names;
+  std::vector<Axis<std::int64_t>> numbers;
+  std::vector<std::string> models;  // each sets heads, kv_heads and head_dim; empty: the axes do
+};
+
+/// Every combination once, with what was left open filled in and axes that a schedule does not have
+/// left empty; fewer ranks first, so that efficiencies find their baseline. Throws invalid_argument
+/// for an axis that none of the schedules has.
+std::vector<Point> points(const Axes& axes);
+
+/// What the attention library is asked for. They throw invalid_argument for an illegal point.
+attention::ScheduleOptions schedule_options(const Point& point);
+
+}  // namespace ringspan::bench

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rows/efficiency.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+namespace ringspan::bench {
+namespace {
+
+const std::string& cell(const Cells& cells, std::string_view name) { return cells[column(name)]; }
+
+/// True for an ok row of one rank that solved the problem of `row` at another sequence length.
+bool is_baseline(const Cells& candidate, const Cells& row, std::int64_t sequence_length) {
+  constexpr std::string_view kSame[] = {"machine",  "world",     "transport", "device", "kernel",
+                                        "pass",     "dtype",     "batch",     "heads",  "kv_heads",
+                                        "head_dim", "value_dim", "mask"};
+  const bool same = std::all_of(std::begin(kSame), std::end(kSame), [&](std::string_view name) {
+    return cell(candidate, name) == cell(row, name);
+  });
+  return same && cell(candidate, "status") == "ok" && cell(candidate, "ranks") == "1" &&
+         cell(candidate, "sequence_length") == std::to_string(sequence_length);
+}
+
+const Cells* baseline(const Cells& row, std::int64_t sequence_length,
+                      std::span<const Cells> finished) {
+  const Cells* ring = nullptr;
+  for (const Cells& candidate : finished) {
+    if (!is_baseline(candidate, row, sequence_length)) continue;
+    if (cell(candidate, "schedule") == cell(row, "schedule")) return &candidate;
+    if (cell(candidate, "schedule") == "ring") ring = &candidate;
+  }
+  return ring;
+}
+
+/// Zero if a file that somebody edited has no number there.
+double figure(const Cells& cells, std::string_view name) {
+  const std::string& text = cell(cells, name);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+void fill_efficiencies(Row& row, std::span<const Cells> finished) {
+  if (!row.result || !row.result->tflops_per_rank) return;
+  Result& result = *row.result;
+  const std::int64_t length = row.point.sequence_length, ranks = row.point.ranks;
+  if (ranks == 1) {
+    result.strong_efficiency = result.weak_efficiency = 1;
+    return;
+  }
+  const Cells own = cells(row);
+  const Cells* strong = baseline(own, length, finished);
+  if (const double seconds = strong ? figure(*strong, "median_s") : 0; seconds > 0) {
+    result.strong_efficiency =
+        strong_efficiency(seconds, static_cast<int>(ranks), result.metrics.median);
+  }
+  const Cells* weak = length % ranks == 0 ? baseline(own, length / ranks, finished) : nullptr;
+  if (const double rate = weak ? figure(*weak, "tflops_per_rank") : 0; rate > 0) {
+    result.weak_efficiency = weak_efficiency(rate, *result.tflops_per_rank);
+  }
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/measure.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "bench/run/rank_run.hpp"
+#include "bench/run/watchdog.hpp"
+#include "comm/collectives.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& options) {
+  comm::LaunchOptions launch = comm::launch_options_from_environment();
+  launch.ranks = static_cast<int>(point.ranks);
+  launch.ranks_per_node = static_cast<int>(point.ranks_per_node);
+  launch.hop = point.hop == "reference" ? comm::Hop::reference : comm::Hop::copy;
+  if (options.deadline) launch.deadline = *options.deadline;
+  return launch;
+}
+
+/// One rank of a point; the same statements on all of them.
+class RankMeasurement {
+ public:
+  RankMeasurement(const comm::Communicator& world, const Point& point,
+                  const MeasureOptions& options)
+      : world_(world), options_(options), run_(world, point, options) {}
+
+  Measurement measure(bool check) {
+    first_run();
+    for (int i = 0; i < options_.warmup + options_.repeats; ++i) iterate(i);
+    if (check) compare();
+    return std::move(result_);
+  }
+
+ private:
+  struct Mode {
+    RunMode mode;
+    std::vector<double> Times::*seconds;
+  };
+  static constexpr Mode kModes[] = {{kCompute, &Times::compute},
+                                    {kSynchronised, &Times::synchronised},
+                                    {kCommunication, &Times::communication},
+                                    {kOverlapped, &Times::overlapped}};
+
+  /// Everything once, which also touches all memory and fills every receive buffer with numbers.
+  void first_run() {
+    run_.run(kOverlapped);
+    const std::int64_t peak = world_.device().memory().peak;  // before the staging of what follows
+    result_.sent = comm::all_gather_values(world_, run_.sent());
+    if (const auto due = run_.closed_form()) {
+      result_.closed_form = comm::all_gather_values(world_, *due);
+    }
+    result_.peak_bytes = comm::all_reduce(world_, peak, comm::Reduction::max);
+  }
+
+  void iterate(int iteration) {
+    // Each iteration begins with another mode, so that none always profits from the one before.
+    const bool counted = iteration >= options_.warmup;
+    for (int k = 0; k < 4; ++k) time(kModes[(iteration + k) % 4], counted);
+    const double hideable = comm::all_reduce(
+        world_, hideable_seconds(communication_steps_, compute_steps_), comm::Reduction::sum);
+    if (counted) result_.times.hideable.push_back(hideable / world_.size());
+  }
+
+  void time(const Mode& mode, bool counted) {
+    const double seconds = comm::all_reduce(world_, run_.run(mode.mode), comm::Reduction::max);
+    const double kernels =
+        comm::all_reduce(world_, run_.clock().kernel_seconds(), comm::Reduction::sum);
+    if (mode.seconds == &Times::compute) compute_steps_ = run_.clock().steps();
+    if (mode.seconds == &Times::communication) communication_steps_ = run_.clock().steps();
+    if (!counted) return;
+    Times& times = result_.times;
+    (times.*mode.seconds).push_back(seconds);
+    if (mode.seconds == &Times::compute) times.kernel_compute.push_back(kernels);
+    if (mode.seconds == &Times::overlapped) times.kernel_overlapped.push_back(kernels);
+  }
+
+  void compare() {
+    run_.run(kOverlapped);  // other modes left other results behind
+    result_.deviation = run_.check_sums();
+    for (const Deviation& rank : comm::all_gather_values(world_, run_.check())) {
+      result_.deviation = combined(*result_.deviation, rank);
+    }
+    result_.sampled_rows = run_.sampled_rows();
+    result_.sampled_keys = run_.sampled_keys();
+  }
+
+  comm::Communicator world_;
+  const MeasureOptions& options_;
+  RankRun run_;
+  std::vector<Step> communication_steps_, compute_steps_;  // of this iteration
+  Measurement result_;
+};
+
+}  // namespace
+
+Measurement measure(const Point& point, const MeasureOptions& options) {
+  problem(point, options);  // refuses an illegal one before any rank starts
+  Measurement result;
+  comm::launch(
+      point.transport, launch_options(point, options), [&](const comm::Communicator& world) {
+        std::unique_ptr<Watchdog> watchdog;
+        if (world.rank() == 0) {
+          watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
+        }
+        Measurement measured =
+            RankMeasurement(world, point, options).measure(options.check && point.kernel != "null");
+        if (world.rank() == 0) result = std::move(measured);
+      });
+  return result;
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/closed_forms.hpp"
+#include "bench/ask/measure_options.hpp"
+#include "bench/ask/point.hpp"
+#include "bench/oracle/check.hpp"
+#include "bench/run/times.hpp"
+#include "comm/transport.hpp"
+
+namespace ringspan::bench {
+
+/// What the ranks of one point measured; no judgement yet.
+struct Measurement {
+  Times times;
+  std::vector<comm::Traffic> sent;              // in one run, [rank]
+  std::vector<attention::Traffic> closed_form;  // [rank]; empty where none is known
+  std::int64_t peak_bytes = 0;                  // inputs and outputs included
+  std::optional<Deviation> deviation;           // with --check
+  std::int64_t sampled_rows = 0, sampled_keys = 0;
+};
+
+/// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
+/// Throws the Error that refused the point, or that ended it: a rank's own, or aborted after
+/// --point-timeout or Ctrl-C.
+Measurement measure(const Point& point, const MeasureOptions& options);
+
+}  // namespace ringspan::bench

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/rank_run.hpp"
+
+#include "bench/ask/mask_text.hpp"
+#include "bench/oracle/input_values.hpp"
+#include "bench/run/filter_transport.hpp"
+#include "bench/run/switched_kernels.hpp"
+#include "comm/collectives.hpp"
+
+namespace ringspan::bench {
+
+using attention::DType;
+using attention::Shape;
+using attention::Tensor;
+
+attention::Problem problem(const Point& point, const MeasureOptions& options) {
+  const MaskText mask = parse_mask_text(point.mask);
+  attention::Problem problem;
+  problem.shape = {point.batch,    point.heads,     point.kv_heads,
+                   point.head_dim, point.value_dim, attention::dtype(point.dtype)};
+  problem.sequence = sequence(mask, point.sequence_length, options.seed);
+  problem.mask = mask.mask;
+  problem.softmax_scale = options.softmax_scale;
+  problem.softcap = options.softcap;
+  problem.sinks = options.sinks;
+  attention::require_valid(problem);
+  return problem;
+}
+
+RankRun::RankRun(const comm::Communicator& world, const Point& point, const MeasureOptions& options)
+    : world_(world), point_(point), problem_(problem(point, options)), seed_(options.seed) {
+  comm::Device& device = world.device();
+  kernels_ = make_switched_kernels(attention::make_kernels(point.kernel, device),
+                                   attention::make_kernels("null", device), device, mode_, clock_);
+  const comm::Communicator filtered =
+      world.through(make_filter_transport(world.transport(), mode_, clock_));
+  schedule_ =
+      attention::make_schedule(point.schedule, filtered, *kernels_, schedule_options(point));
+  shard_ = schedule_->shard(problem_.sequence);
+  plan_ = schedule_->plan(problem_);  // refuses what is illegal before the inputs cost anything
+  if (point.has_backward()) saved_ = plan_->make_saved();
+
+  const Shape& shape = problem_.shape;
+  const std::int64_t tokens = attention::tokens(shard_);
+  const InputValues values(seed_);
+  const auto tensor = [&](std::int64_t heads, std::int64_t head_dim) {
+    return Tensor(device, shape.dtype, shape.batch, tokens, heads, head_dim);
+  };
+  const auto filled = [&](InputTensor which, std::int64_t heads, std::int64_t head_dim) {
+    Tensor filled = tensor(heads, head_dim);
+    values.fill(which, shard_, *kernels_, filled);
+    return filled;
+  };
+  q_ = filled(InputTensor::q, shape.heads, shape.head_dim);
+  k_ = filled(InputTensor::k, shape.kv_heads, shape.head_dim);
+  v_ = filled(InputTensor::v, shape.kv_heads, shape.value_dim);
+  out_ = tensor(shape.heads, shape.value_dim);
+  if (problem_.sinks) {
+    sinks_ = Tensor(device, DType::f32, 1, 1, shape.heads, 1);
+    values.fill(InputTensor::sinks, {{0, 1, 1}}, *kernels_, sinks_);
+  }
+  if (!point.has_backward()) return;
+  d_out_ = filled(InputTensor::d_out, shape.heads, shape.value_dim);
+  dq_ = tensor(shape.heads, shape.head_dim);
+  dk_ = tensor(shape.kv_heads, shape.head_dim);
+  dv_ = tensor(shape.kv_heads, shape.value_dim);
+  if (problem_.sinks) d_sinks_ = Tensor(device, DType::f32, 1, 1, shape.heads, 1);
+  if (!point.has_forward()) forward();  // once, to be differentiated
+}
+
+void RankRun::forward() { plan_->forward({q_, k_, v_, sinks_}, {out_.view()}, saved_.get()); }
+
+void RankRun::backward() {
+  plan_->backward({q_, k_, v_, sinks_}, {out_.view()}, *saved_, d_out_,
+                  {dq_.view(), dk_.view(), dv_.view(), d_sinks_.view()});
+}
+
+namespace {
+
+comm::Traffic difference(const comm::Traffic& after, const comm::Traffic& before) {
+  return {after.bytes_sent - before.bytes_sent,
+          after.inter_node_bytes_sent - before.inter_node_bytes_sent,
+          after.messages_sent - before.messages_sent, after.bytes_copied - before.bytes_copied};
+}
+
+}  // namespace
+
+double RankRun::run(const RunMode& mode) {
+  comm::Device& device = world_.device();
+  comm::barrier(world_);
+  mode_ = mode;
+  clock_.reset();
+  const comm::Traffic before = world_.traffic();
+  const double start = device.now();
+  if (point_.has_forward()) forward();
+  if (point_.has_backward()) backward();
+  device.synchronize(world_.deadline());
+  const double seconds = device.now() - start;
+  sent_ = difference(world_.traffic(), before);
+  return seconds;
+}
+
+CheckedTensors RankRun::results() const {
+  CheckedTensors tensors{out_, {}, {}, {}};
+  if (point_.has_backward()) tensors = {out_, dq_, dk_, dv_};
+  return tensors;
+}
+
+Deviation RankRun::check() const {
+  return check_rows(problem_, seed_, shard_, results(), world_.device());
+}
+
+std::int64_t RankRun::sampled_rows() const {
+  return bench::sampled_rows(problem_, seed_, results());
+}
+
+Deviation RankRun::check_sums() const {
+  if (!point_.has_backward()) return {};
+  return check_dv_sum(world_, problem_, seed_, shard_, dv_);
+}
+
+std::int64_t RankRun::sampled_keys() const { return bench::sampled_keys(problem_, seed_); }
+
+std::optional<attention::Traffic> RankRun::closed_form() const {
+  attention::ScheduleOptions options = schedule_options(point_);
+  if (options.all_to_all == comm::AllToAllAlgorithm::hierarchical) return std::nullopt;
+  // What automatic comes to in one address space, as on every transport here.
+  options.all_to_all = comm::AllToAllAlgorithm::direct;
+  attention::Traffic traffic;
+  if (point_.has_forward()) {
+    traffic += attention::forward_traffic(point_.schedule, options, problem_, world_.size(),
+                                          world_.rank());
+  }
+  if (point_.has_backward()) {
+    traffic += attention::backward_traffic(point_.schedule, options, problem_, world_.size(),
+                                           world_.rank());
+  }
+  return traffic;
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/switched_kernels.hpp"
+
+#include <utility>
+
+namespace ringspan::bench {
+namespace {
+
+using attention::BackwardBlock;
+using attention::ConstTensorView;
+using attention::ForwardBlock;
+using attention::Kernels;
+using attention::Partial;
+using attention::Shape;
+using attention::TensorView;
+
+class SwitchedKernels final : public Kernels {
+ public:
+  SwitchedKernels(std::unique_ptr<Kernels> full, std::unique_ptr<Kernels> null,
+                  comm::Device& device, const RunMode& mode, StepClock& clock)
+      : full_(std::move(full)),
+        null_(std::move(null)),
+        device_(device),
+        mode_(mode),
+        clock_(clock) {}
+
+  void prepare(const Shape& shape) override {
+    full_->prepare(shape);
+    null_->prepare(shape);
+  }
+  std::int64_t workspace_bytes() const override { return full_->workspace_bytes(); }
+
+  void forward(const ForwardBlock& block, const Partial& partial) override {
+    timed([&](Kernels& kernels) { kernels.forward(block, partial); });
+  }
+  void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
+                const TensorView& dv) override {
+    timed([&](Kernels& kernels) { kernels.backward(block, dq, dk, dv); });
+  }
+  void delta(const ConstTensorView& out, const ConstTensorView& d_out, const ConstTensorView& lse,
+             const ConstTensorView* sinks, const TensorView& delta,
+             const TensorView* d_sinks) override {
+    timed([&](Kernels& kernels) { kernels.delta(out, d_out, lse, sinks, delta, d_sinks); });
+  }
+  void merge(const Partial& into, const Partial& from) override {
+    timed([&](Kernels& kernels) { kernels.merge(into, from); });
+  }
+  void finalize(const Partial& partial, const ConstTensorView* sinks, const TensorView& out,
+                const TensorView& lse) override {
+    timed([&](Kernels& kernels) { kernels.finalize(partial, sinks, out, lse); });
+  }
+  void copy(const ConstTensorView& from, const TensorView& to) override {
+    timed([&](Kernels& kernels) { kernels.copy(from, to); });
+  }
+  void accumulate(const ConstTensorView& from, const TensorView& to) override {
+    timed([&](Kernels& kernels) { kernels.accumulate(from, to); });
+  }
+  void fill(const TensorView& to, double value) override {
+    timed([&](Kernels& kernels) { kernels.fill(to, value); });
+  }
+
+ private:
+  template <typename Call>
+  void timed(const Call& call) {
+    const double start = device_.now(), polled = device_.poll_seconds();
+    call(mode_.kernels ? *full_ : *null_);
+    clock_.computed(device_.now() - start - (device_.poll_seconds() - polled));
+  }
+
+  std::unique_ptr<Kernels> full_, null_;
+  comm::Device& device_;
+  const RunMode& mode_;
+  StepClock& clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_switched_kernels(std::unique_ptr<Kernels> full,
+                                               std::unique_ptr<Kernels> null, comm::Device& device,
+                                               const RunMode& mode, StepClock& clock) {
+  return std::make_unique<SwitchedKernels>(std::move(full), std::move(null), device, mode, clock);
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "attention/kernels.hpp"
+#include "bench/run/run_mode.hpp"
+#include "bench/run/step_clock.hpp"
+#include "comm/device.hpp"
+
+namespace ringspan::bench {
+
+/// `full` while mode.kernels is set, else `null`, which moves data and computes no attention;
+/// `clock` is told how long each call took, less the time it spent polling for messages. The
+/// references outlive it.
+std::unique_ptr<attention::Kernels> make_switched_kernels(std::unique_ptr<attention::Kernels> full,
+                                                          std::unique_ptr<attention::Kernels> null,
+                                                          comm::Device& device, const RunMode& mode,
+                                                          StepClock& clock);
+
+}  // namespace ringspan::bench
