@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+
+/// How a process ended, and what it printed.
+struct Outcome {
+  int status = -1;
+  std::string out, err;
+};
+
+/// Each test runs the command in a process of its own, with a folder for its files.
+class CommandTest : public testing::Test {
+ protected:
+  CommandTest() { std::filesystem::create_directory(folder_); }
+  ~CommandTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string text(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path(name)).rdbuf();
+    return text.str();
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+  }
+
+  pid_t start(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), RINGSPAN_COMMAND);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    constexpr int kCreate = O_WRONLY | O_CREAT | O_TRUNC;
+    posix_spawn_file_actions_addopen(&files, 1, path("out").c_str(), kCreate, 0600);
+    posix_spawn_file_actions_addopen(&files, 2, path("err").c_str(), kCreate, 0600);
+    pid_t child = -1;
+    EXPECT_EQ(posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    return child;
+  }
+
+  Outcome finish(pid_t child) const {
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text("out"), text("err")};
+  }
+
+  Outcome run(const std::vector<std::string>& arguments) const { return finish(start(arguments)); }
+
+  /// `sweep` of a few tokens, with more arguments.
+  Outcome tiny(std::vector<std::string> more) const {
+    std::vector<std::string> arguments{"sweep",   "--repeats", "1",          "--warmup", "0",
+                                       "--heads", "2",         "--head-dim", "8"};
+    if (std::find(more.begin(), more.end(), "--seq") == more.end()) {
+      arguments.insert(arguments.end(), {"--seq", "64"});
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+
+  /// Status 2, nothing on standard output, one line on standard error that holds `expected`.
+  void expect_refused(const std::vector<std::string>& arguments,
+                      const std::string& expected) const {
+    const Outcome outcome = run(arguments);
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, testing::AllOf(testing::StartsWith("ringspan: "),
+                                            testing::HasSubstr(expected), testing::EndsWith("\n")));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / concat("ringspan_command_test_", getpid());
+};
+
+}  // namespace ringspan::bench
