@@ -73,11 +73,14 @@ void require_valid(const Problem& problem) {
   require_valid(problem.sequence);
   require_valid(problem.mask);
   require_addressable(problem);
-  const std::optional<double>&scale = problem.softmax_scale, &softcap = problem.softcap;
-  RINGSPAN_REQUIRE(!scale || std::isfinite(*scale), "softmax_scale is ", *scale,
-                   "; it must be finite");
-  RINGSPAN_REQUIRE(!softcap || (std::isfinite(*softcap) && *softcap > 0), "softcap is ", *softcap,
-                   "; it must be positive and finite, or unset for none");
+  // What kernels that compute in fp32 can hold, with room for the logits themselves.
+  constexpr double kLargest = 1e30, kSmallest = 1e-30;
+  const double scale = problem.softmax_scale.value_or(1), softcap = problem.softcap.value_or(1);
+  RINGSPAN_REQUIRE(std::abs(scale) <= kLargest, "softmax_scale is ", scale,
+                   "; its magnitude must be at most ", kLargest);
+  RINGSPAN_REQUIRE(softcap >= kSmallest && softcap <= kLargest, "softcap is ", softcap,
+                   "; it must be positive, from ", kSmallest, " to ", kLargest,
+                   ", or unset for none");
 }
 
 std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Communicator& comm,

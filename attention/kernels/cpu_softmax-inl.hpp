@@ -153,10 +153,10 @@ inline void softmax_gradient(const BackwardPanel& panel) {
       if constexpr (kCapped) {
         const Vector t = hn::Mul(logit, inverse_cap);
         const Vector slope = hn::NegMulAdd(t, t, hn::Set(kFloats, 1.0f));
-        // Not "greater than": a NaN must stay one.
-        d_logit = hn::IfThenZeroElse(hn::Eq(logit, hn::Set(kFloats, -kInfinity)),
-                                     hn::Mul(d_logit, slope));
+        d_logit = hn::Mul(d_logit, slope);
       }
+      // What is not seen has no gradient, however large its value; a NaN stays one.
+      d_logit = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(kFloats)), d_logit);
       hn::StoreU(p, kFloats, weight);
       hn::StoreU(d_logit, kFloats, d_weight);
       weight += panel.width;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "attention/schedule.hpp"
 #include "comm/error.hpp"
 
@@ -8,8 +10,8 @@ namespace ringspan::attention {
 
 /// A Saved that knows which plan made it and whether a forward pass has filled it.
 struct PlanSaved : Saved {
-  explicit PlanSaved(const Plan& made_by) : plan(&made_by) {}
-  const Plan* plan;
+  explicit PlanSaved(const Plan& made_by) : plan(made_by.identity()) {}
+  std::shared_ptr<const void> plan;
   bool filled = false;
 };
 
@@ -18,7 +20,8 @@ template <typename Own>
 Own* saved_to_fill(const Plan& plan, Saved* saved) {
   if (!saved) return nullptr;
   auto* const own = dynamic_cast<Own*>(saved);
-  RINGSPAN_REQUIRE(own && own->plan == &plan, "saved is not from make_saved() of this plan");
+  RINGSPAN_REQUIRE(own && own->plan == plan.identity(),
+                   "saved is not from make_saved() of this plan");
   return own;
 }
 
@@ -26,7 +29,8 @@ Own* saved_to_fill(const Plan& plan, Saved* saved) {
 template <typename Own>
 const Own& saved_to_read(const Plan& plan, const Saved& saved) {
   const auto* const own = dynamic_cast<const Own*>(&saved);
-  RINGSPAN_REQUIRE(own && own->plan == &plan, "saved is not from make_saved() of this plan");
+  RINGSPAN_REQUIRE(own && own->plan == plan.identity(),
+                   "saved is not from make_saved() of this plan");
   RINGSPAN_REQUIRE(own->filled, "saved was not filled: pass it to forward() before backward()");
   return *own;
 }

@@ -286,6 +286,25 @@ void expect_nan_survives(comm::Device& device, const Problem& problem, const Ora
   EXPECT_TRUE(std::isnan(*read(fresh[0].out).row(0, token, 0)));
 }
 
+// The weight is selected to be zero, and so is its gradient: zero times a large value may be NaN.
+TEST_P(CpuKernelsTest, AHugeValueDoesNotReachRowsThatDoNotSeeIt) {
+  const Problem problem = problem_of({"", 70, {}, {.right = 0}});
+  const auto kernels = prepared(problem.shape);
+  std::vector<Array> out, dq;
+  for (const double value : {0.0, 3e38}) {
+    OracleInputs inputs = random_inputs(problem, 7);
+    *inputs.v.row(0, 41, 0) = value;
+    const auto ranks = make_ranks(*device_, problem, inputs);
+    run(*kernels, problem, ranks);
+    out.push_back(read(ranks[0].out));
+    dq.push_back(read(ranks[0].dq));
+  }
+  for (std::int64_t token = 0; token < 41; ++token) {
+    EXPECT_EQ(*out[0].row(0, token, 0), *out[1].row(0, token, 0)) << "token " << token;
+    EXPECT_EQ(*dq[0].row(0, token, 0), *dq[1].row(0, token, 0)) << "token " << token;
+  }
+}
+
 // Every bit of the NaN is set, as in poisoned memory: the exponential handles bits.
 TEST_P(CpuKernelsTest, NotANumberIsNotHidden) {
   Problem problem = problem_of({"", 90, {}, {.right = 0}});

@@ -183,6 +183,9 @@ TEST_F(ScheduleTest, ProblemsThatMakeNoSenseAreRefused) {
               HasSubstr("document 1 has 9 tokens"));
   EXPECT_THAT(with([](Problem& p) { p.mask.left = -1; }), HasSubstr("left is -1"));
   EXPECT_THAT(with([](Problem& p) { p.softcap = 0.0; }), HasSubstr("softcap is 0"));
+  EXPECT_THAT(with([](Problem& p) { p.softcap = 1e300; }), HasSubstr("1e-30 to 1e+30"));
+  EXPECT_THAT(with([](Problem& p) { p.softcap = 1e-40; }), HasSubstr("1e-30 to 1e+30"));
+  EXPECT_THAT(with([](Problem& p) { p.softcap = std::nan(""); }), HasSubstr("softcap is nan"));
   EXPECT_THAT(with([](Problem& p) { p.softmax_scale = 1 / 0.0; }), HasSubstr("softmax_scale"));
   EXPECT_THAT(with([](Problem& p) { p.sequence.length = 1ll << 60; }), HasSubstr("64 bits"));
 }
@@ -243,6 +246,25 @@ TEST_F(ScheduleTest, SavedOfAnotherPlanIsRefused) {
       plan->backward(t.inputs(), t.outputs(), *saved, t.d_out, t.gradients());
     });
   }
+}
+
+// A new plan may well lie where the old one was.
+TEST_F(ScheduleTest, SavedOfAnEarlierPlanIsRefused) {
+  const OracleInputs inputs = random_inputs(problem_, 1);
+  comm::launch("threads", {}, [&](const comm::Communicator& comm) {
+    const auto kernels = make_kernels("reference", comm.device());
+    const auto ring = make_schedule("ring", comm, *kernels);
+    const RankTensors t(comm.device(), problem_, ring->shard(problem_.sequence), inputs);
+    auto plan = ring->plan(problem_);
+    const auto saved = plan->make_saved();
+    plan->forward(t.inputs(), t.outputs(), saved.get());
+    for (int again = 0; again < 8; ++again) {
+      plan.reset();
+      plan = ring->plan(problem_);
+      (void)plan->make_saved();
+      EXPECT_THROW(plan->backward(t.inputs(), t.outputs(), *saved, t.d_out, t.gradients()), Error);
+    }
+  });
 }
 
 // Two layers forward, then backward in reverse, on one plan: as one layer after the other.
