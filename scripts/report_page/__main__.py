@@ -40,6 +40,14 @@ def check_output(path, inputs):
     check_directory(path.parent, path)
 
 
+def check_pictures(directory, page):
+    """The page may be neither the directory of the SVGs nor one on the way to it."""
+    if Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(page)):
+        raise BadInput(f"--svg {directory}: {page} is to be the page; give the SVGs another place")
+    if directory.exists() and not directory.is_dir():
+        raise BadInput(f"--svg {directory}: is not a directory; give one for the SVGs")
+
+
 def check_directory(directory, path):
     if not directory.is_dir():
         raise BadInput(f"{path}: {directory} is not a directory")
@@ -63,8 +71,10 @@ def write(path, text):
 
 
 def report(options):
-    rows, notes = prepare(read_rows(options.csv))
     check_output(options.output, options.csv)
+    if options.svg:
+        check_pictures(options.svg, options.output)
+    rows, notes = prepare(read_rows(options.csv))
     from .page import render, svgs  # slow to load, and not needed to say what is wrong
 
     texts = {options.output: render(rows, notes)}

@@ -3,6 +3,8 @@
 
 import csv
 import math
+import os
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +14,10 @@ from .columns import COLUMNS, PASSES, WORLDS
 # The types of a column that may hold nothing; text stays as it is.
 TYPES = {"count": "Int64", "seconds": float, "bytes": float, "share": float, "number": float}
 
+# What int() and float() take beyond this, as 1_0 or digits of other scripts, no sweep writes.
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+WHOLE_NUMBER = re.compile(r"[0-9]+")
+
 
 class BadInput(Exception):
     """Something the caller gave is wrong; the message is the one line they see."""
@@ -19,9 +25,13 @@ class BadInput(Exception):
 
 def read_rows(paths):
     """All rows of all files as one frame with the columns of COLUMNS, and `file`."""
-    rows = [row for path in dict.fromkeys(paths) for row in read_file(Path(path))]
+    once = {}
+    for path in paths:
+        once.setdefault(os.path.realpath(path), Path(path))
+    rows = [row for path in once.values() for row in read_file(path)]
     types = {name: TYPES[kind] for name, kind in COLUMNS.items() if kind in TYPES}
-    return pd.DataFrame(rows, columns=[*COLUMNS, "file"]).astype(types)
+    # By way of object: a column of integers and None would pass through float64 and lose digits.
+    return pd.DataFrame(rows, columns=[*COLUMNS, "file"], dtype=object).astype(types)
 
 
 def read_file(path):
@@ -63,6 +73,8 @@ def check_header(path, header):
 
 
 def parse_row(path, line, header, fields):
+    if set(COLUMNS) <= set(fields):
+        raise BadInput(f"{path}:{line}: is a second header; give each sweep as a file of its own")
     if len(fields) != len(header):
         raise BadInput(f"{path}:{line}: has {len(fields)} fields, and the header has {len(header)}")
     values = dict(zip(header, fields, strict=True))
@@ -76,18 +88,26 @@ def parse_value(path, line, column, text):
     kind = COLUMNS[column]
     if kind == "text" or not text:
         return text if kind == "text" else None
-    try:
-        value = int(text) if kind == "count" else float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or (kind in ("count", "bytes") and value < 0):
-        expected = {"count": "a whole number >= 0", "bytes": "a number >= 0"}.get(
+    value = whole_number(text) if kind == "count" else real_number(text)
+    if value is None or (kind == "bytes" and value < 0):
+        expected = {"count": "a whole number >= 0 and < 2^63", "bytes": "a number >= 0"}.get(
             kind, "a finite number"
         )
         raise BadInput(
-            f"{path}:{line}: {column} is '{text}'; expected {expected}, or nothing if not measured"
+            f"{path}:{line}: {column} is {text!r}; expected {expected}, or nothing if not measured"
         )
     return value
+
+
+def whole_number(text):
+    # The length first: int() refuses thousands of digits with an error of its own.
+    fits = WHOLE_NUMBER.fullmatch(text) and len(text) < 20 and int(text) < 2**63
+    return int(text) if fits else None
+
+
+def real_number(text):
+    value = float(text) if NUMBER.fullmatch(text) else math.nan
+    return value if math.isfinite(value) else None
 
 
 def check_row(path, line, row):
@@ -96,9 +116,9 @@ def check_row(path, line, row):
             f"{path}:{line}: status is empty; expected ok, or the reason why nothing was measured"
         )
     if row["world"] not in WORLDS:
-        raise BadInput(f"{path}:{line}: world is '{row['world']}'; expected {', '.join(WORLDS)}")
+        raise BadInput(f"{path}:{line}: world is {row['world']!r}; expected {', '.join(WORLDS)}")
     if row["pass"] not in ("", *PASSES):
-        raise BadInput(f"{path}:{line}: pass is '{row['pass']}'; expected {', '.join(PASSES)}")
+        raise BadInput(f"{path}:{line}: pass is {row['pass']!r}; expected {', '.join(PASSES)}")
     if row["status"] != "ok":
         return
     for name in ("schedule", "pass", "ranks", "sequence_length", "heads", "kv_heads"):
@@ -107,5 +127,9 @@ def check_row(path, line, row):
                 ("empty", "one") if row[name] in ("", None) else (row[name], "1 or more")
             )
             raise BadInput(f"{path}:{line}: {name} is {found}; a row with status ok needs {needed}")
-    if row["median_s"] is not None and row["median_s"] <= 0:
+    if row["median_s"] is None:
+        raise BadInput(
+            f"{path}:{line}: median_s is empty; a row with status ok needs a measured time"
+        )
+    if row["median_s"] <= 0:
         raise BadInput(f"{path}:{line}: median_s is {row['median_s']}; a measured time is > 0")

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as xml
 import pytest
 import synthetic_rows
 from conftest import report
+from report_page.read_rows import read_rows
 
 
 @pytest.fixture
@@ -40,6 +41,20 @@ def changed(line, **values):
         ),
         ({"median_s": "nan"}, "broken.csv:7: median_s is 'nan'"),
         ({"median_s": "-0.5"}, "broken.csv:7: median_s is -0.5; a measured time is > 0"),
+        ({"median_s": ""}, "broken.csv:7: median_s is empty; a row with status ok needs a"),
+        ({"median_s": "1_0.5"}, "broken.csv:7: median_s is '1_0.5'; expected a finite number"),
+        ({"median_s": "1e999"}, "broken.csv:7: median_s is '1e999'; expected a finite number"),
+        ({"p10_s": "٣.٥"}, "broken.csv:7: p10_s is '٣.٥'; expected a finite number"),
+        ({"ranks": "1_0"}, "broken.csv:7: ranks is '1_0'; expected a whole number >= 0"),
+        ({"ranks": "٤"}, "broken.csv:7: ranks is '٤'; expected a whole number >= 0"),
+        ({"ranks": "4\n2"}, r": ranks is '4\n2'; expected a whole number >= 0"),
+        (
+            {"sequence_length": "99999999999999999999"},
+            "broken.csv:7: sequence_length is '99999999999999999999'; expected a whole number >= 0 "
+            "and < 2^63, or nothing",
+        ),
+        ({"messages_sent_per_rank": str(2**63)}, "broken.csv:7: messages_sent_per_rank is '92233"),
+        ({"batch": "9" * 5000}, "broken.csv:7: batch is '999"),
         ({"ranks": "2.5"}, "broken.csv:7: ranks is '2.5'; expected a whole number >= 0"),
         ({"ranks": ""}, "broken.csv:7: ranks is empty; a row with status ok needs one"),
         ({"heads": "0"}, "broken.csv:7: heads is 0; a row with status ok needs 1 or more"),
@@ -66,6 +81,35 @@ def test_a_line_cut_short_is_named(tmp_path, good):
     assert "good.csv:55: has 3 fields, and the header has 52" in refused(
         tmp_path, good, "-o", tmp_path / "report.html"
     )
+
+
+@pytest.mark.parametrize("more", ["", ",phase_of_the_moon"])
+def test_a_second_header_is_named(tmp_path, good, more):
+    lines = good.read_text().splitlines()
+    lines.insert(10, lines[0] + more)
+    good.write_text("\n".join(lines))
+    assert "good.csv:11: is a second header; give each sweep as a file of its own" in refused(
+        tmp_path, good, "-o", tmp_path / "report.html"
+    )
+
+
+def test_numbers_in_every_plain_notation_and_of_every_size_are_read(tmp_path):
+    values = {"median_s": "+1.", "p10_s": ".5", "p90_s": "2E+0", "compute_s": "1e-3"}
+    rows = [
+        synthetic_rows.row(**values, messages_sent_per_rank=2**63 - 1),
+        synthetic_rows.row(messages_sent_per_rank=""),
+    ]
+    row, _ = read_rows([synthetic_rows.write(tmp_path / "plain.csv", rows)]).to_dict("records")
+    assert [row[name] for name in values] == [1, 0.5, 2, 0.001]
+    assert row["messages_sent_per_rank"] == 2**63 - 1
+
+
+def test_a_file_given_twice_is_read_once(tmp_path, good):
+    (tmp_path / "link.csv").symlink_to(good)
+    other = synthetic_rows.write(tmp_path / "other.csv", [synthetic_rows.row()])
+    beside = f"{tmp_path}/./good.csv"
+    rows = read_rows([str(good), str(other), beside, str(tmp_path / "link.csv")])
+    assert list(rows["file"]) == 54 * ["good.csv"] + ["other.csv"]
 
 
 def test_a_missing_column_is_named(tmp_path, good):
@@ -112,8 +156,18 @@ def test_pages_that_cannot_be_written_are_refused(tmp_path, good):
     assert "is not a regular file" in refused(tmp_path, good, "-o", tmp_path)
     assert "is not a regular file" in refused(tmp_path, good, "-o", "/dev/null")
     assert "is one of the CSVs" in refused(tmp_path, good, "-o", good)
-    assert "good.csv" in refused(tmp_path, good, "-o", tmp_path / "report.html", "--svg", good)
+    assert "good.csv: is not a directory" in refused(
+        tmp_path, good, "-o", tmp_path / "report.html", "--svg", good
+    )
     assert os.path.exists("/dev/null") and not os.path.isfile("/dev/null")
+
+
+@pytest.mark.parametrize("svg", ["o.html", "./o.html", "o.html/pictures"])
+def test_svgs_have_another_place_than_the_page(tmp_path, good, svg):
+    assert "o.html is to be the page; give the SVGs another place" in refused(
+        tmp_path, good, "-o", tmp_path / "o.html", "--svg", f"{tmp_path}/{svg}"
+    )
+    assert not (tmp_path / "o.html").exists()
 
 
 def test_a_wrong_command_line_is_one_line(tmp_path, good):
