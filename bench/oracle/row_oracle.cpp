@@ -20,6 +20,11 @@ double epsilon(DType dtype) {
   return 0;
 }
 
+/// Kernels may take a weight below this share of the row's largest for zero, as the cpu kernels do:
+/// far below any rounding of the row, but all that there is to a value made of such weights alone.
+/// The largest weight is at most 1, so no key loses more, in whichever block or merge it does.
+constexpr double kNegligibleWeight = 0x1p-110;
+
 bool narrow(DType dtype) { return dtype != attention::accumulator(dtype); }
 
 }  // namespace
@@ -102,9 +107,10 @@ RowOracle::Weights RowOracle::weights(const Row& row, const std::vector<float>& 
     d_out_v.add({row.d_out[d], std::abs(double{row.d_out[d]})}, v[d]);
   }
   const double slope = 1 - bent * bent;
-  return {{p, p},
-          {p * slope * (d_out_v.value - row.delta.value), p * (d_out_v.added + row.delta.added),
-           p * row.delta.inherited}};
+  const double added = d_out_v.added + row.delta.added;
+  return {{p, p, kNegligibleWeight},
+          {p * slope * (d_out_v.value - row.delta.value), p * added,
+           p * row.delta.inherited + kNegligibleWeight * added}};
 }
 
 RowOracle::Row RowOracle::row(std::int64_t batch, std::int64_t head, std::int64_t query) const {
@@ -133,12 +139,13 @@ RowOracle::Row RowOracle::row(std::int64_t batch, std::int64_t head, std::int64_
   for (std::int64_t key = keys.first; key < keys.end; ++key) {
     const double p = std::exp(logits[key - keys.first] - row.lse);
     const std::vector<float> v = this->head(InputTensor::v, batch, key, kv_head);
-    for (std::size_t d = 0; d < v.size(); ++d) row.out[d].add({p, p}, v[d]);
+    for (std::size_t d = 0; d < v.size(); ++d) row.out[d].add({p, p, kNegligibleWeight}, v[d]);
   }
   const double out_epsilon = narrow(shape.dtype) ? epsilon(shape.dtype) : 0;
   for (std::size_t d = 0; d < row.out.size(); ++d) {
-    const double out = row.out[d].value;
-    row.delta.add({out, row.out[d].added, out_epsilon * std::abs(out)}, row.d_out[d]);
+    const Sum& out = row.out[d];
+    row.delta.add({out.value, out.added, out.inherited + out_epsilon * std::abs(out.value)},
+                  row.d_out[d]);
   }
   return row;
 }
