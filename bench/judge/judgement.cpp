@@ -9,7 +9,7 @@ namespace ringspan::bench {
 
 Result result_of(const Point& point, const Measurement& measurement, std::optional<double> flops) {
   Result result;
-  result.metrics = metrics(measurement.times);
+  result.metrics = metrics(measurement.times, point.ranks);
   const double seconds = result.metrics.median;
   result.tokens_per_s = static_cast<double>(point.batch * point.sequence_length) / seconds;
   if (flops) {

@@ -9,6 +9,7 @@ namespace ringspan::bench {
 namespace {
 
 constexpr double kSigmaPerDeviation = 1.4826;  // of a normal distribution: 1 / Phi^-1(3/4)
+constexpr std::size_t kFewestForNoise = 3;  // two values are always equally far from their median
 
 std::vector<double> differences(std::span<const double> a, std::span<const double> b) {
   std::vector<double> values(a.size());
@@ -45,7 +46,7 @@ double noise(std::span<const double> a, std::span<const double> b) {
   return kSigmaPerDeviation * median(deviations);
 }
 
-Metrics metrics(const Times& times) {
+Metrics metrics(const Times& times, std::int64_t ranks) {
   Metrics m;
   m.median = median(times.overlapped);
   m.p10 = quantile(times.overlapped, 0.1);
@@ -66,8 +67,12 @@ Metrics metrics(const Times& times) {
   // Without any overlap the pass would take S + M.
   m.serial_share = m.communication / (m.synchronised + m.communication);
 
-  // The three below divide by M. Where M drowns in the noise of O - S, or is below 1 % of O, they
-  // would say nothing.
+  const double kernels = median(times.kernel_compute);
+  if (kernels > 0) m.compute_slowdown = median(times.kernel_overlapped) / kernels;
+
+  // The three below divide by M. They would say nothing where M drowns in the noise of O - S (or
+  // that is not known), where it is below 1 % of O, or on one rank, whose M is packing alone.
+  if (ranks == 1 || times.overlapped.size() < kFewestForNoise) return m;
   const double least = std::max(3 * noise(times.overlapped, times.synchronised), 0.01 * m.median);
   if (m.communication >= least) {
     m.hidden = 1 - m.exposed / m.communication;
@@ -79,9 +84,6 @@ Metrics metrics(const Times& times) {
   if (shorter >= least) {
     m.overlap_efficiency = (m.synchronised + m.communication - m.median) / shorter;
   }
-
-  const double kernels = median(times.kernel_compute);
-  if (kernels > 0) m.compute_slowdown = median(times.kernel_overlapped) / kernels;
   return m;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,7 +29,7 @@ double median_difference(std::span<const double> a, std::span<const double> b);
 /// Spread of a - b, as a standard deviation estimated from the median absolute deviation.
 double noise(std::span<const double> a, std::span<const double> b);
 
-Metrics metrics(const Times& times);
+Metrics metrics(const Times& times, std::int64_t ranks);
 
 /// Share of the speed of `ranks` independent ranks, at equal global work.
 double strong_efficiency(double one_rank_seconds, int ranks, double seconds);

@@ -38,7 +38,7 @@ TEST(MetricsTest, PairedDifferencesIgnoreDrift) {
 }
 
 TEST(MetricsTest, FollowTheFormulas) {
-  const Metrics m = metrics(quiet(1.5));
+  const Metrics m = metrics(quiet(1.5), 2);
   EXPECT_DOUBLE_EQ(m.median, 1.5);
   EXPECT_DOUBLE_EQ(m.compute, 1.0);
   EXPECT_DOUBLE_EQ(m.synchronised, 1.2);
@@ -54,32 +54,48 @@ TEST(MetricsTest, FollowTheFormulas) {
 }
 
 TEST(MetricsTest, PerfectAndNoAndHarmfulOverlap) {
-  EXPECT_NEAR(metrics(quiet(1.2)).overlap_efficiency.value(), 1, 1e-12);
-  EXPECT_NEAR(metrics(quiet(1.2)).hidden.value(), 1, 1e-12);
-  EXPECT_NEAR(metrics(quiet(1.7)).overlap_efficiency.value(), 0, 1e-12);
-  EXPECT_NEAR(metrics(quiet(1.7)).hidden.value(), 0, 1e-12);
-  EXPECT_LT(metrics(quiet(2.0)).overlap_efficiency.value(), 0);  // not clamped
-  EXPECT_LT(metrics(quiet(2.0)).hidden.value(), 0);
+  EXPECT_NEAR(metrics(quiet(1.2), 2).overlap_efficiency.value(), 1, 1e-12);
+  EXPECT_NEAR(metrics(quiet(1.2), 2).hidden.value(), 1, 1e-12);
+  EXPECT_NEAR(metrics(quiet(1.7), 2).overlap_efficiency.value(), 0, 1e-12);
+  EXPECT_NEAR(metrics(quiet(1.7), 2).hidden.value(), 0, 1e-12);
+  EXPECT_LT(metrics(quiet(2.0), 2).overlap_efficiency.value(), 0);  // not clamped
+  EXPECT_LT(metrics(quiet(2.0), 2).hidden.value(), 0);
 }
 
 TEST(MetricsTest, SayNothingOfCommunicationThatDrownsInNoise) {
   Times small = quiet(1.5);
   small.communication.assign(10, 0.0149);  // below 1 % of O
-  EXPECT_FALSE(metrics(small).hidden);
-  EXPECT_FALSE(metrics(small).hideable);
-  EXPECT_FALSE(metrics(small).overlap_efficiency);
+  EXPECT_FALSE(metrics(small, 2).hidden);
+  EXPECT_FALSE(metrics(small, 2).hideable);
+  EXPECT_FALSE(metrics(small, 2).overlap_efficiency);
   small.communication.assign(10, 0.0151);
-  EXPECT_TRUE(metrics(small).hidden);
+  EXPECT_TRUE(metrics(small, 2).hidden);
 
   Times noisy = quiet(1.5);
   for (int i = 0; i < 10; ++i) noisy.overlapped[i] += 0.1 * (i - 4.5);  // noise 0.37, 3 x noise > M
-  EXPECT_FALSE(metrics(noisy).hidden);
+  EXPECT_FALSE(metrics(noisy, 2).hidden);
+}
+
+TEST(MetricsTest, SayNothingOfHidingOnOneRankOrWithoutAnEstimateOfNoise) {
+  const auto says = [](const Metrics& m) {
+    return m.hidden.has_value() || m.hideable.has_value() || m.overlap_efficiency.has_value();
+  };
+  Times times = quiet(1.5);
+  EXPECT_FALSE(says(metrics(times, 1)));
+  EXPECT_TRUE(metrics(times, 1).compute_slowdown);
+  for (const std::size_t repeats : {3, 2, 1}) {
+    for (auto* values : {&times.compute, &times.synchronised, &times.communication,
+                         &times.overlapped, &times.hideable}) {
+      values->resize(repeats);
+    }
+    EXPECT_EQ(says(metrics(times, 2)), repeats == 3) << repeats;
+  }
 }
 
 TEST(MetricsTest, NoKernelsNoSlowdown) {
   Times times = quiet(1.5);
   times.kernel_compute.assign(10, 0.0);
-  EXPECT_FALSE(metrics(times).compute_slowdown);
+  EXPECT_FALSE(metrics(times, 2).compute_slowdown);
 }
 
 TEST(MetricsTest, HideableIsBoundedStepByStep) {
@@ -93,9 +109,9 @@ TEST(MetricsTest, HideableIsAShareOfItsOwnIteration) {
   Times times = quiet(1.5);
   times.communication.back() = times.hideable.back() =
       50;  // one slow iteration, all of it hideable
-  EXPECT_DOUBLE_EQ(metrics(times).hideable.value(), 0.8);
+  EXPECT_DOUBLE_EQ(metrics(times, 2).hideable.value(), 0.8);
   times.hideable = times.communication;
-  EXPECT_DOUBLE_EQ(metrics(times).hideable.value(), 1);
+  EXPECT_DOUBLE_EQ(metrics(times, 2).hideable.value(), 1);
 }
 
 TEST(MetricsTest, EfficienciesCompareWithIndependentRanks) {
