@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "bench/rows/efficiency.hpp"
@@ -105,6 +106,27 @@ TEST(EfficiencyTest, FallsBackToTheRing) {
   fill_efficiencies(row, finished);
   EXPECT_DOUBLE_EQ(row.result->strong_efficiency.value(), 0.8);
   EXPECT_FALSE(row.result->weak_efficiency);
+}
+
+TEST(EfficiencyTest, PrefersTheSameCommitThenHopThenLayout) {
+  Row row = measured(2, 8, 25);
+  row.point.layout = "striped";
+  std::vector<Row> baselines(4, measured(1, 8, 10));  // each more alike than the one before
+  for (std::size_t i = 0; i < baselines.size(); ++i) {
+    baselines[i].result->metrics.median = static_cast<double>(10 * (i + 1));
+    baselines[i].commit = i >= 1 ? row.commit : "another";
+    baselines[i].point.hop = i >= 2 ? row.point.hop : "reference";
+    baselines[i].point.layout = i >= 3 || i == 0 ? row.point.layout : "zigzag";
+  }
+  for (std::size_t count = 1; count <= baselines.size(); ++count) {
+    std::vector<Cells> finished;
+    for (std::size_t i = 0; i < count; ++i) finished.push_back(cells(baselines[i]));
+    for (const bool reversed : {false, true}) {
+      if (reversed) std::reverse(finished.begin(), finished.end());
+      fill_efficiencies(row, finished);
+      EXPECT_DOUBLE_EQ(row.result->strong_efficiency.value(), 10.0 * count / (2 * 25)) << count;
+    }
+  }
 }
 
 TEST(EfficiencyTest, OneRankIsItsOwnBaseline) {
