@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,7 @@
 #include "bench/rows/csv_reporter.hpp"
 #include "bench/rows/efficiency.hpp"
 #include "bench/rows/progress.hpp"
+#include "bench/run/bytes_needed.hpp"
 #include "bench/run/measure.hpp"
 #include "bench/run/rank_run.hpp"
 #include "comm/launch.hpp"
@@ -38,19 +41,13 @@ std::optional<double> flops(const Point& point, const MeasureOptions& options) {
          (point.has_backward() ? attention::backward_flops(asked) : 0);
 }
 
-/// Refuses inputs and outputs that alone are larger than the machine's memory. A point above this
-/// bound cannot run; one below it may still fail, by what its plan adds.
-void require_memory(const Point& point, const MeasureOptions& options, std::int64_t available) {
-  const attention::Problem asked = problem(point, options);
-  const attention::Shape& shape = asked.shape;
-  const double values = static_cast<double>(shape.batch) *
-                        static_cast<double>(asked.sequence.length) *
-                        static_cast<double>(shape.heads + shape.kv_heads) *
-                        static_cast<double>(shape.head_dim + shape.value_dim);
-  const int copies = point.has_backward() ? 2 : 1;  // q, k, v, out; their gradients
-  const double bytes = copies * values * static_cast<double>(element_bytes(shape.dtype));
-  RINGSPAN_REQUIRE(bytes <= static_cast<double>(available), "inputs and outputs take ",
-                   std::ceil(bytes / (1 << 30)), " GiB; this machine has ", available >> 30);
+/// Asked before anything whose own size grows with the point's, as sampled documents do.
+void require_memory(const Point& point, std::int64_t available) {
+  const double bytes = bytes_needed(point);
+  RINGSPAN_REQUIRE(bytes <= static_cast<double>(available), point.schedule, " takes ",
+                   std::ceil(bytes / (1 << 30)), " GiB for inputs, outputs and buffers on ",
+                   point.ranks, point.ranks == 1 ? " rank" : " ranks", "; this machine has ",
+                   available >> 30);
 }
 
 /// The reason in one line.
@@ -59,14 +56,20 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// What an earlier sweep left in the file that this one continues.
-std::vector<Cells> earlier_rows(const SweepOptions& options) {
-  if (options.csv.empty() || !std::filesystem::exists(options.csv)) return {};
-  RINGSPAN_REQUIRE(std::filesystem::is_regular_file(options.csv), "--csv: ", options.csv,
-                   " is not a regular file");
-  RINGSPAN_REQUIRE(options.resume, "--csv: ", options.csv,
-                   " exists; continue it with --resume, or give another name");
-  return read_csv(options.csv);
+/// Refuses to open what is no file of rows, or not one to be continued.
+std::unique_ptr<CsvReporter> open_csv(const SweepOptions& options) {
+  if (options.csv.empty()) return nullptr;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(options.csv, error);
+  RINGSPAN_REQUIRE(status.type() != std::filesystem::file_type::none, "--csv: cannot write ",
+                   options.csv, ": ", error.message());
+  if (std::filesystem::exists(status)) {
+    RINGSPAN_REQUIRE(std::filesystem::is_regular_file(status), "--csv: ", options.csv,
+                     " is not a regular file");
+    RINGSPAN_REQUIRE(options.resume, "--csv: ", options.csv,
+                     " exists; continue it with --resume, or give another name");
+  }
+  return std::make_unique<CsvReporter>(options.csv);
 }
 
 std::vector<Point> missing_points(const SweepOptions& options, const std::vector<Cells>& rows) {
@@ -81,12 +84,11 @@ class Sweep {
  public:
   explicit Sweep(const SweepOptions& options)
       : options_(options),
-        finished_(earlier_rows(options)),
+        reporter_(open_csv(options)),
+        finished_(reporter_ ? read_csv(options.csv) : std::vector<Cells>()),
         points_(missing_points(options, finished_)),
         progress_(points_.size()),
-        legal_(!finished_.empty()) {
-    if (!options.csv.empty()) reporter_.emplace(options.csv);
-  }
+        legal_(!finished_.empty()) {}
 
   int run() {
     for (const Point& point : points_) {
@@ -137,7 +139,7 @@ class Sweep {
     Row row{machine_.name(), kCommit, std::string(comm::backend(point.transport).world), point,
             options_.measure.repeats};
     try {
-      require_memory(point, options_.measure, machine_.memory_bytes);
+      require_memory(point, machine_.memory_bytes);
       const Measurement measurement = measure(point, options_.measure);
       row.result = result_of(point, measurement, flops(point, options_.measure));
       row.status = judge(measurement);
@@ -198,11 +200,11 @@ class Sweep {
   }
 
   const SweepOptions& options_;
+  const std::unique_ptr<CsvReporter> reporter_;  // before the rows that are read: it holds the lock
   std::vector<Cells> finished_;
   const std::vector<Point> points_;
   std::vector<Row> waiting_;
   Progress progress_;
-  std::optional<CsvReporter> reporter_;
   const Machine machine_ = this_machine();
   double peak_gflops_ = 0;  // of one core
   bool legal_;              // some point was not refused

@@ -5,7 +5,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "comm/error.hpp"
 
@@ -46,6 +48,9 @@ std::string list(const toml::node& node, const std::string& where) {
 }  // namespace
 
 OptionTexts read_config(const std::string& path) {
+  std::error_code ignored;  // what cannot be looked at cannot be read either
+  RINGSPAN_REQUIRE(!std::filesystem::is_directory(path, ignored), "--config: cannot read ", path,
+                   ": it is a directory");
   toml::table table;
   try {
     table = toml::parse_file(path);

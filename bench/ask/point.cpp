@@ -112,8 +112,12 @@ attention::ScheduleOptions schedule_options(const Point& point) {
   const ScheduleEntry& schedule = schedule_entry(point.schedule);
   attention::ScheduleOptions options;
   if (schedule.takes_layout) options.layout = attention::layout_kind(point.layout);
-  if (schedule.takes_ulysses_degree)
+  if (schedule.takes_ulysses_degree) {
+    // The library refuses every other degree; larger ones might not arrive there as they are.
+    RINGSPAN_REQUIRE(point.ulysses_degree <= point.ranks, point.schedule, ": a ulysses_degree of ",
+                     point.ulysses_degree, " does not divide ", point.ranks, " ranks");
     options.ulysses_degree = static_cast<int>(point.ulysses_degree);
+  }
   if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;
   if (point.all_to_all == "hierarchical") {
     options.all_to_all = comm::AllToAllAlgorithm::hierarchical;

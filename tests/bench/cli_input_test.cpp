@@ -55,15 +55,21 @@ TEST_F(CliInputTest, ASweepWithoutALegalPointIsBadInput) {
   expect_refused({"sweep", "--schedule", "usp", "--ranks", "4", "--ulysses-degree", "3", "--csv",
                   path("a.csv")},
                  "ulysses_degree");
+  expect_refused({"sweep", "--schedule", "usp", "--ranks", "4", "--ulysses-degree", "4294967298"},
+                 "ulysses_degree of 4294967298 does not divide 4 ranks");
   expect_refused({"sweep", "--seq", "1Gi", "--heads", "128", "--csv", path("a.csv")},
-                 "inputs and outputs take 131072 GiB; this machine has ");
+                 " GiB for inputs, outputs and buffers on 1 rank; this machine has ");
   expect_refused({"sweep", "--heads", "8", "--kv-heads", "3", "--csv", path("a.csv")}, "kv_heads");
+  expect_refused({"sweep", "--seq", "256Gi", "--mask", "documents:sampled"}, "this machine has");
   EXPECT_FALSE(std::filesystem::exists(path("a.csv")));
 }
 
 TEST_F(CliInputTest, RefusesBadFilesBeforeMeasuring) {
   expect_refused({"sweep", "--csv", "/nonexistent/a.csv"}, "cannot write /nonexistent/a.csv");
   expect_refused({"sweep", "--csv", folder_}, "is not a regular file");
+  expect_refused({"sweep", "--csv", path(std::string(300, 'a'))}, "aaa: File name too long");
+  std::filesystem::create_symlink(path("loop.csv"), path("loop.csv"));
+  expect_refused({"sweep", "--csv", path("loop.csv")}, "loop.csv: Too many levels");
   expect_refused({"sweep", "--csv", ""}, "--csv: the file name is empty");
   expect_refused({"sweep", "--resume"}, "--resume: names no file");
   write("columns.csv", "a,b\n1,2\n");
@@ -71,6 +77,7 @@ TEST_F(CliInputTest, RefusesBadFilesBeforeMeasuring) {
   expect_refused({"sweep", "--csv", path("columns.csv"), "--resume"}, "column 1 is 'a'");
   EXPECT_EQ(text("columns.csv"), "a,b\n1,2\n");
   expect_refused({"sweep", "--config", path("none.toml")}, "cannot read");
+  expect_refused({"sweep", "--config", folder_}, "cannot read " + folder_.string());
   write("broken.toml", "seq = 64\nranks = [1, 2\nheads = 2\n");
   expect_refused({"sweep", "--config", path("broken.toml")}, "broken.toml, line 3: ");
   write("unknown.toml", "seq = 64\nrank = 2\n");

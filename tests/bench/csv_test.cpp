@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -150,6 +152,38 @@ TEST_F(CsvTest, LeavesNoFileBehindWithoutRows) {
   { CsvReporter reporter(path_); }
   EXPECT_FALSE(std::filesystem::exists(path_));
   EXPECT_THROW(CsvReporter("/nonexistent/sweep.csv"), Error);
+}
+
+TEST_F(CsvTest, TwoDoNotAppendToOneFile) {
+  CsvReporter first(path_);
+  try {
+    CsvReporter second(path_);
+    ADD_FAILURE() << "both append";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr("is being written by another sweep"));
+  }
+  first.append(cells(refused_row()));
+  EXPECT_EQ(read_csv(path_).size(), 1u);
+}
+
+/// A full disk takes part of a row, then nothing.
+TEST_F(CsvTest, ARowThatDoesNotFitLeavesTheRowsBeforeItWhole) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  {
+    CsvReporter reporter(path_);
+    reporter.append(cells(refused_row()));
+    const rlimit full{std::filesystem::file_size(path_) + 10, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &full);
+    EXPECT_THROW(reporter.append(cells(refused_row())), Error);
+    setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(read_csv(path_).size(), 1u);
+    reporter.append(cells(refused_row()));
+  }
+  std::signal(SIGXFSZ, previous);
+  EXPECT_EQ(read_csv(path_).size(), 2u);
 }
 
 TEST_F(CsvTest, KeepsAndCompletesAFileThatWasThere) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/bytes_needed.hpp"
+
+#include <algorithm>
+
+namespace ringspan::bench {
+namespace {
+
+/// Values per token of the tensors that a schedule has to do with, and the bytes of a value.
+struct PerToken {
+  explicit PerToken(const Point& point) {
+    const attention::DType dtype = attention::dtype(point.dtype);
+    element = static_cast<double>(attention::element_bytes(dtype));
+    accumulator = static_cast<double>(attention::element_bytes(attention::accumulator(dtype)));
+    heads = static_cast<double>(point.heads);
+    q = heads * static_cast<double>(point.head_dim);
+    out = heads * static_cast<double>(point.value_dim);
+    const auto one_kv = static_cast<double>(point.head_dim) + static_cast<double>(point.value_dim);
+    kv = static_cast<double>(point.kv_heads) * one_kv;
+    copied_kv =
+        static_cast<double>(std::max(point.kv_heads, std::min(point.ulysses_degree, point.heads))) *
+        one_kv;
+  }
+
+  double element, accumulator;
+  double heads, q, out, kv;
+  double copied_kv;  // once for every rank that needs a copy of a KV head
+};
+
+/// A partial result; backward lse, delta and, where the dtype is narrow, dq.
+double queries(const PerToken& token, bool backward) {
+  const double dq = token.accumulator > token.element ? token.q : 0;
+  return (token.out + 2 * token.heads + (backward ? 2 * token.heads + dq : 0)) * token.accumulator;
+}
+
+/// All ranks' blocks at every rank; the gradients of all, and one to receive into.
+double gathered(const PerToken& token, double ranks, bool backward) {
+  return token.kv * (ranks * token.element + (backward ? (ranks + 1) * token.accumulator : 0));
+}
+
+/// Blocks held and incoming; gradient blocks share, outgoing, incoming and coming home. Where a hop
+/// goes by reference, nothing comes in beside what moves. A rank alone only sums its gradients.
+double ring(const PerToken& token, const Point& point) {
+  const bool alone = point.ring_degree == 1, lends = point.hop == "reference";
+  const double blocks = alone ? 0 : lends ? 1 : 2;
+  const double gradient_blocks = alone ? 1 : lends ? 2 : 4;
+  return token.copied_kv * (blocks * token.element +
+                            (point.has_backward() ? gradient_blocks * token.accumulator : 0));
+}
+
+/// Rows of q, k and v on both sides of the all-to-all, which gradients use as well (as accumulators
+/// where KV heads are copied); out and lse; backward q, k, v and out are kept.
+double head_exchange(const PerToken& token, bool backward) {
+  const double rows = token.q + token.copied_kv;
+  const double row_element = token.copied_kv > token.kv ? token.accumulator : token.element;
+  return 2 * rows * row_element + token.out * token.element + token.heads * 4 +
+         (backward ? (rows + token.out) * token.element : 0);
+}
+
+}  // namespace
+
+double bytes_needed(const Point& point) {
+  const PerToken token(point);
+  const attention::ScheduleEntry& schedule = attention::schedule_entry(point.schedule);
+  const bool backward = point.has_backward();
+  double bytes = (backward ? 2 : 1) * (token.q + token.kv + token.out) * token.element;
+  bytes += queries(token, backward);
+  bytes += point.schedule == "all_gather_kv"
+               ? gathered(token, static_cast<double>(point.ranks), backward)
+               : ring(token, point);
+  if (schedule.takes_all_to_all && point.ulysses_degree > 1)
+    bytes += head_exchange(token, backward);
+  return bytes * static_cast<double>(point.batch) * static_cast<double>(point.sequence_length);
+}
+
+}  // namespace ringspan::bench

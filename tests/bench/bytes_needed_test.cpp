@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/bytes_needed.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bench/run/measure.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+/// Every schedule, pass, hop and precision on four ranks, KV heads copied and not.
+std::vector<Point> all_points() {
+  Axes axes;
+  axes.numbers = {{&Point::ranks, {1, 4}},   {&Point::kv_heads, {2, 4}},
+                  {&Point::heads, {4}},      {&Point::head_dim, {16}},
+                  {&Point::value_dim, {32}}, {&Point::sequence_length, {1024}}};
+  std::vector<std::string> schedules;
+  for (const auto& entry : attention::schedules()) schedules.emplace_back(entry.name);
+  axes.names = {{&Point::schedule, schedules},
+                {&Point::pass, {"forward", "both"}},
+                {&Point::hop, {"copy", "reference"}},
+                {&Point::dtype, {"bf16", "fp32"}},
+                {&Point::kernel, {"null"}}};
+  return points(axes);
+}
+
+TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
+  MeasureOptions options;
+  options.warmup = 0;
+  options.repeats = 1;
+  for (const Point& point : all_points()) {
+    SCOPED_TRACE(concat(point.schedule, ' ', point.pass, ' ', point.hop, ' ', point.dtype, " on ",
+                        point.ranks, ", KV heads ", point.kv_heads));
+    const double handed_out = static_cast<double>(point.ranks * measure(point, options).peak_bytes);
+    EXPECT_GE(bytes_needed(point), handed_out);
+    EXPECT_LE(bytes_needed(point), 1.25 * handed_out);
+  }
+}
+
+}  // namespace
+}  // namespace ringspan::bench
