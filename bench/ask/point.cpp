@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "bench/ask/models.hpp"
 #include "comm/error.hpp"
@@ -113,9 +114,10 @@ attention::ScheduleOptions schedule_options(const Point& point) {
   attention::ScheduleOptions options;
   if (schedule.takes_layout) options.layout = attention::layout_kind(point.layout);
   if (schedule.takes_ulysses_degree) {
-    // The library refuses every other degree; larger ones might not arrive there as they are.
-    RINGSPAN_REQUIRE(point.ulysses_degree <= point.ranks, point.schedule, ": a ulysses_degree of ",
-                     point.ulysses_degree, " does not divide ", point.ranks, " ranks");
+    // The library refuses the others, and lists the legal ones; these would not arrive as they are.
+    RINGSPAN_REQUIRE(std::in_range<int>(point.ulysses_degree), point.schedule,
+                     ": a ulysses_degree of ", point.ulysses_degree, " does not divide ",
+                     point.ranks, " ranks");
     options.ulysses_degree = static_cast<int>(point.ulysses_degree);
   }
   if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;

@@ -47,6 +47,9 @@ RankRun::RankRun(const comm::Communicator& world, const Point& point, const Meas
     return Tensor(device, shape.dtype, shape.batch, tokens, heads, head_dim);
   };
   const auto filled = [&](InputTensor which, std::int64_t heads, std::int64_t head_dim) {
+    // Planning and filling take their time on long sequences and talk to nobody; here a rank learns
+    // that the point has been given up.
+    comm::barrier(world_);
     Tensor filled = tensor(heads, head_dim);
     values.fill(which, shard_, *kernels_, filled);
     return filled;
