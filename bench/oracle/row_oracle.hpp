@@ -12,8 +12,8 @@ namespace ringspan::bench {
 
 /// One value as it should be, and how far rounding may take it from there: 16 eps of the
 /// accumulator times (1 + largest |logit|) times the sum of what was added in absolute value, plus
-/// the rounding to the dtype of the result (and, in gradients, of the out that they are given), plus
-/// what weights too small to matter to the row would have added.
+/// the rounding to the dtype of the result (and, in gradients, of the out that they are given),
+/// plus what weights too small to matter to the row would have added.
 struct Expected {
   double value = 0;
   double bound = 0;
