@@ -100,16 +100,19 @@ TEST(ScalingSpeedTest, TwoRanksGetWhatTwoCoresGive) {
     GTEST_SKIP() << "this machine has one core; two are needed";
   }
   double best = 0;
-  comm::launch("threads", {.ranks = kRanks}, [&](const comm::Communicator& comm) {
-    Scaling scaling(comm);
-    scaling.ratio();  // warm up
-    for (int block = 0; block < kBlocks; ++block) {
-      const double median = median_ratio(scaling);
-      if (comm.rank() != 0) continue;
-      std::printf("median of %d pairs: %.3f of the scaling of multiply-adds\n", kPairs, median);
-      best = std::max(best, median);
-    }
-  });
+  comm::launch("threads", {.ranks = kRanks, .hop = comm::Hop::reference},
+               [&](const comm::Communicator& comm) {
+                 Scaling scaling(comm);
+                 scaling.ratio();    // warm up
+                 double median = 0;  // equal on both ranks
+                 for (int block = 0; block < kBlocks && median < kEnough; ++block) {
+                   median = median_ratio(scaling);
+                   if (comm.rank() != 0) continue;
+                   std::printf("median of %d pairs: %.3f of the scaling of multiply-adds\n", kPairs,
+                               median);
+                   best = std::max(best, median);
+                 }
+               });
   EXPECT_GE(best, kEnough);
 }
 
