@@ -2,7 +2,7 @@
 // Zigzag attention on two ranks against one, next to a pure multiply-add loop on two threads
 // against one: how much of what the same two cores can give arrives. Cores are noisy and shared:
 // the two scalings are taken in turns, a block is judged by the median of their ratios, the best
-// block counts.
+// block counts. Hops go by reference: with copies, the cores that compute also move the bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
