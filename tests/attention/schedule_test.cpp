@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every schedule against the oracle on a pairwise cover of small cases, with all debugging aids on;
-// and what schedules refuse. The full grid is in schedule_grid_test.cpp.
+// What schedules and plans refuse, saved passes, composition.
 #include "attention/schedule.hpp"
 
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
-#include "tests/attention/pairwise.hpp"
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
@@ -13,110 +11,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-const std::vector<int> kRankCounts{1, 2, 3, 4, 5, 7, 8};
-const std::vector<const char*> kMasks{"full",      "causal",           "window:40",
-                                      "window:2",  "window:7:3",       "window:0",
-                                      "documents", "documents+causal", "documents+window:3:1"};
-const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
-const std::vector<std::pair<int, int>> kDims{{6, 6}, {64, 64}, {5, 7}, {72, 16}};
-const std::vector<int> kLengths{1, 3, 7, 16, 29};
-
-struct Case {
-  Problem problem;
-  NamedSchedule schedule;
-  comm::LaunchOptions launch;
-  std::string_view kernels;
-};
-
-/// One of the degrees that divide the ranks, a proper one if there is any.
-int some_degree(int ranks, int choice) {
-  std::vector<int> degrees;
-  for (int degree = 2; degree < ranks; ++degree) {
-    if (ranks % degree == 0) degrees.push_back(degree);
-  }
-  if (degrees.empty()) degrees = {1, ranks};
-  return degrees[choice % degrees.size()];
-}
-
-/// The axes, and what their values mean together.
-Case make_case(const std::vector<int>& row, int number) {
-  const int ranks = kRankCounts[row[1]];
-  const auto& [heads, kv_heads] = kHeads[row[3]];
-  const auto& [head_dim, value_dim] = kDims[row[4]];
-  const DType dtype = row[7] == 0 ? DType::f64 : DType::f32;
-  Case result;
-  result.problem = make_problem(kMasks[row[2]], kLengths[row[5]],
-                                {.batch = row[6] == 0 ? 1 : 3,
-                                 .heads = heads,
-                                 .kv_heads = kv_heads,
-                                 .head_dim = head_dim,
-                                 .value_dim = value_dim,
-                                 .dtype = dtype});
-  if (row[8] == 1) result.problem.softcap = 2.5;
-  if (row[8] == 2) result.problem.softmax_scale = 0.7;
-  result.problem.sinks = row[9] == 1;
-
-  const int degree = some_degree(ranks, number);
-  const std::vector<NamedSchedule> schedules{
-      {"ring"},
-      {"striped"},
-      {"zigzag"},
-      {"ulysses"},
-      {"ulysses",
-       {.layout = LayoutKind::striped, .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
-      {"all_gather_kv"},
-      {"all_gather_kv", {.layout = LayoutKind::contiguous}},
-      {"usp", {.ulysses_degree = degree}},
-      {"usp",
-       {.layout = LayoutKind::striped,
-        .ulysses_degree = degree,
-        .placement = Placement::ring_inner}},
-      {"usp",
-       {.layout = LayoutKind::contiguous,
-        .ulysses_degree = degree,
-        .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
-  };
-  result.schedule = schedules[row[0]];
-  result.launch = {.ranks = ranks,
-                   .ranks_per_node = row[11] == 0 ? 0 : 2,
-                   .hop = row[10] == 0 ? comm::Hop::copy : comm::Hop::reference,
-                   .deadline = 20,
-                   .debug = {.ledger = true,
-                             .poison = true,
-                             .max_delay = 50e-6,
-                             .seed = static_cast<std::uint64_t>(number)}};
-  // The last family before null is the quickest that computes; none but reference takes fp64.
-  const auto families = kernel_families();
-  result.kernels = dtype == DType::f64 ? "reference" : families[families.size() - 2].name;
-  return result;
-}
-
-void check(const Case& point) {
-  SCOPED_TRACE(concat(describe(point.schedule), " on ", point.launch.ranks, " ranks, ",
-                      describe(point.problem), ", ", point.kernels));
-  const OracleInputs inputs = random_inputs(point.problem, 7);
-  const auto compare = [&] {
-    return run_and_compare(point.schedule, point.problem, inputs, oracle(point.problem, inputs),
-                           point.launch, point.kernels);
-  };
-  if (ulysses_degree(point.schedule, point.launch.ranks) > point.problem.shape.heads) {
-    EXPECT_THROW(static_cast<void>(compare()), Error);
-  } else {
-    EXPECT_TRUE(compare());
-  }
-}
-
-class ScheduleCoverTest : public testing::TestWithParam<int> {};
-
-TEST_P(ScheduleCoverTest, MatchesTheOracle) {
-  const std::vector<int> sizes{10, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
-  const auto rows = pairwise_cover(sizes, GetParam());
-  for (std::size_t i = 0; i < rows.size(); ++i) check(make_case(rows[i], static_cast<int>(i)));
-  RecordProperty("points", static_cast<int>(rows.size()));
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, ScheduleCoverTest, testing::Values(1, 2, 3));
 
 // One rank of a schedule, without a launch around it.
 class ScheduleTest : public testing::Test {
