@@ -44,6 +44,12 @@ std::vector<Place> even_places(int ranks, int ranks_per_node);
 /// cause.
 using RankFunction = std::function<void(const Communicator&)>;
 
+/// This process among those that a launcher (mpirun, srun) started together.
+struct Process {
+  int rank = 0;
+  int size = 1;
+};
+
 /// A transport that this build contains.
 struct Backend {
   std::string_view name;
@@ -54,6 +60,9 @@ struct Backend {
   /// Runs the function once for every rank that lives in this process and returns when all have
   /// ended.
   void (*launch)(const LaunchOptions&, const RankFunction&);
+  /// Where ranks are processes, each of which calls launch: which one this is, without a bootstrap
+  /// by the caller. Null where ranks are threads of this process.
+  Process (*process)() = nullptr;
 };
 
 std::span<const Backend> backends();
