@@ -21,12 +21,18 @@ const Buffer& RingExchange::begin() {
   return own_;
 }
 
+void RingExchange::begin(Buffer block) {
+  RINGSPAN_REQUIRE(block.bytes() <= capacity(), "ring_exchange: a block of ", block.bytes(),
+                   " bytes exceeds the capacity of ", capacity());
+  begin();
+  visiting_ = std::move(block);
+}
+
 void RingExchange::start(std::int64_t sent, std::int64_t received) {
   RINGSPAN_REQUIRE(!hopping_, "ring_exchange: start() before the last hop was finished");
-  const std::int64_t capacity = own_.bytes();
-  RINGSPAN_REQUIRE(sent >= 0 && sent <= capacity && received >= 0 && received <= capacity,
+  RINGSPAN_REQUIRE(sent >= 0 && sent <= capacity() && received >= 0 && received <= capacity(),
                    "ring_exchange: ", sent, " bytes sent and ", received,
-                   " received must lie between 0 and the capacity of ", capacity);
+                   " received must lie between 0 and the capacity of ", capacity());
   const bool forwards = direction_ == Direction::to_next;
   const int to = forwards ? comm_.next() : comm_.prev();
   const int from = forwards ? comm_.prev() : comm_.next();
@@ -41,11 +47,9 @@ void RingExchange::finish() {
   RINGSPAN_REQUIRE(hopping_, "ring_exchange: finish() without start()");
   hopping_ = false;  // even if the wait fails: later calls then report that failure
   in_flight_.wait();
-  if (comm_.lends()) {
-    visiting_ = std::move(incoming_);
-  } else if (comm_.size() > 1) {
-    std::swap(own_, incoming_);
-  }
+  if (comm_.size() == 1) return;
+  visiting_ = Buffer();
+  std::swap(comm_.lends() ? visiting_ : own_, incoming_);
 }
 
 }  // namespace ringspan::comm

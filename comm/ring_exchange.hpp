@@ -20,8 +20,14 @@ class RingExchange {
   RingExchange(const RingExchange&) = delete;  // a hop in flight may rebind a buffer in here
   RingExchange& operator=(const RingExchange&) = delete;
 
+  std::int64_t capacity() const { return own_.bytes(); }
+
   /// This rank's own block, to be written, as the one held. Waits until no peer still reads it.
   const Buffer& begin();
+
+  /// The same with a block that is in memory already, in place of the own one. Where hops lend, it
+  /// is in use until its buffer has no other owner.
+  void begin(Buffer block);
 
   /// The block held now; read-only from the first start() until the next begin().
   const Buffer& block() const { return visiting_ ? visiting_ : own_; }
@@ -38,7 +44,7 @@ class RingExchange {
   Communicator comm_;
   Direction direction_;
   Buffer own_;       // where hops copy, just the held one of the two buffers
-  Buffer visiting_;  // where they lend: another rank's block, if one is held
+  Buffer visiting_;  // a block of somebody else's memory, if one is held
   Buffer incoming_;
   bool hopping_ = false;
   Request in_flight_;  // last: goes before the buffers it uses
