@@ -80,6 +80,7 @@ LaunchOptions launch_options_from_environment() {
                      "RINGSPAN_TIMEOUT_S is '", text, "'; it must be ", wanted);
   }
   if (const char* text = std::getenv("RINGSPAN_DEBUG")) options.debug = parse_debug(text);
+  if (const char* text = std::getenv("RINGSPAN_FLIGHT_RECORDER")) options.flight_recorder = text;
   return options;
 }
 

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/bootstrap.hpp"
 #include "comm/communicator.hpp"
 
 namespace ringspan::comm {
@@ -29,11 +31,14 @@ struct LaunchOptions {
   Hop hop = Hop::copy;
   double deadline = 60.0;  // seconds without progress of an awaited peer
   DebugOptions debug = {};
+  std::string flight_recorder = {};  // where a failure leaves each rank's last operations; or empty
+  std::optional<Bootstrap> bootstrap = {};  // of transports that need one; none: MPI's
 };
 
 /// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE, RINGSPAN_TIMEOUT_S,
-/// RINGSPAN_DEBUG (a comma list of ledger, poison, delay). launch() itself reads no environment: it
-/// takes what it is given. Throws invalid_argument for values that do not parse.
+/// RINGSPAN_DEBUG (a comma list of ledger, poison, delay), RINGSPAN_FLIGHT_RECORDER (a folder).
+/// launch() itself reads no environment: it takes what it is given. Throws invalid_argument for
+/// values that do not parse.
 LaunchOptions launch_options_from_environment();
 
 /// Ranks in order on nodes of `ranks_per_node`, or all on one node if that is 0; one NUMA domain
@@ -72,7 +77,9 @@ const Backend& backend(std::string_view name);
 
 /// Runs `body` on every rank and returns when all have ended; a rank that hangs in the caller's own
 /// code is reported by the others, but cannot be stopped. Throws the first failure of any rank: its
-/// Error as it was, or an Error that quotes any other exception.
+/// Error as it was, or an Error that quotes any other exception. On a transport across processes
+/// every process of the world calls it, those beyond options.ranks to wait for the others; all of
+/// them throw the same.
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body);
 
 }  // namespace ringspan::comm
