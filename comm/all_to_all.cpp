@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/all_to_all.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "comm/all_to_all_plan.hpp"
+#include "comm/collectives.hpp"
+#include "comm/nodes.hpp"
 #include "comm/split_evenly.hpp"
 
 namespace ringspan::comm {
@@ -45,6 +49,28 @@ std::vector<Slice> equal_chunks(const Slice& whole, int chunks) {
   return result;
 }
 
+/// The same on every rank: by the mean of all pairs, and by what rank 0 knows.
+AllToAllChoice choose(const Communicator& comm, std::span<const Slice> send,
+                      AllToAllAlgorithm asked) {
+  if (asked == AllToAllAlgorithm::direct) return choose_all_to_all(asked, {}, 0, 1, 1);
+  struct Ticket {
+    std::int64_t bytes;
+    bool knows;
+    MessageCosts costs;
+  };
+  const MessageCosts known = comm.costs().value_or(MessageCosts{});
+  Ticket mine{-send[comm.rank()].bytes(), comm.costs().has_value(), known};
+  for (const Slice& slice : send) mine.bytes += slice.bytes();
+  const std::vector<Ticket> tickets = all_gather_values(comm, mine);
+  std::int64_t bytes = 0;
+  for (const Ticket& ticket : tickets) bytes += ticket.bytes;
+  const std::int64_t size = comm.size(), pairs = std::max<std::int64_t>(size * (size - 1), 1);
+  std::optional<MessageCosts> costs;
+  if (tickets[0].knows) costs = tickets[0].costs;
+  const Nodes nodes(comm);
+  return choose_all_to_all(asked, costs, bytes / pairs, nodes.count(), nodes.largest());
+}
+
 }  // namespace
 
 AllToAllPlan plan_direct(const Communicator& comm, std::span<const Slice> send,
@@ -62,20 +88,20 @@ AllToAllPlan plan_direct(const Communicator& comm, std::span<const Slice> send,
 
 class AllToAll::Steps {
  public:
-  Steps(Communicator comm, AllToAllPlan plan, AllToAllAlgorithm algorithm)
-      : comm_(std::move(comm)), plan_(std::move(plan)), algorithm_(algorithm) {}
+  Steps(Communicator comm, AllToAllPlan plan, AllToAllChoice choice)
+      : comm_(std::move(comm)), plan_(std::move(plan)), choice_(std::move(choice)) {}
 
-  AllToAllAlgorithm algorithm() const { return algorithm_; }
+  const AllToAllChoice& choice() const { return choice_; }
 
   void start() {
     RINGSPAN_REQUIRE(!started_, "all_to_all: start() before the last exchange was finished");
     arriving_.clear();
-    leaving_.clear();
-    for (const AllToAllStage& stage : plan_.stages) {
+    passing_.clear();
+    for (const AllToAllStage& stage : plan_.stages) {  // the network first: it is the slowest
       copy(stage.pack);
       arriving_.push_back(post(stage.outer));
     }
-    leaving_.push_back(post(plan_.own));
+    own_ = post(plan_.own);
     started_ = true;
     copy(plan_.self);
   }
@@ -83,12 +109,22 @@ class AllToAll::Steps {
   void finish() {
     RINGSPAN_REQUIRE(started_, "all_to_all: finish() without start()");
     started_ = false;  // even if a wait fails: later calls then report that failure
+    std::size_t unpacked = 0;
     for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
       arriving_[i].wait();
-      leaving_.push_back(post(plan_.stages[i].inner));
-      copy(plan_.stages[i].unpack);
+      copy(plan_.stages[i].repack);
+      passing_.push_back(post(plan_.stages[i].inner));
+      copy(plan_.stages[i].keep);
+      // What is here already, while the next stage is on the network.
+      for (; unpacked < i && passing_[unpacked].test(); ++unpacked) {
+        copy(plan_.stages[unpacked].unpack);
+      }
     }
-    for (Request& request : leaving_) request.wait();
+    for (; unpacked < passing_.size(); ++unpacked) {
+      passing_[unpacked].wait();
+      copy(plan_.stages[unpacked].unpack);
+    }
+    own_.wait();
   }
 
  private:
@@ -100,21 +136,20 @@ class AllToAll::Steps {
 
   Communicator comm_;
   AllToAllPlan plan_;
-  AllToAllAlgorithm algorithm_;
+  AllToAllChoice choice_;
   bool started_ = false;
-  std::vector<Request> arriving_;  // [stage]
-  std::vector<Request> leaving_;   // of `own` and of the stages' `inner`
+  Request own_;
+  std::vector<Request> arriving_, passing_;  // outer and inner, [stage]
 };
 
 AllToAll::AllToAll(Communicator comm, std::vector<Slice> send, std::vector<Slice> recv,
                    AllToAllAlgorithm algorithm) {
   require_valid(comm, send, recv);
-  const bool hierarchical = algorithm == AllToAllAlgorithm::hierarchical;
-  AllToAllPlan plan =
-      hierarchical ? plan_hierarchical(comm, send, recv) : plan_direct(comm, send, recv);
-  steps_ = std::make_unique<Steps>(
-      std::move(comm), std::move(plan),
-      hierarchical ? AllToAllAlgorithm::hierarchical : AllToAllAlgorithm::direct);
+  AllToAllChoice choice = choose(comm, send, algorithm);
+  AllToAllPlan plan = choice.algorithm == AllToAllAlgorithm::hierarchical
+                          ? plan_hierarchical(comm, send, recv, choice.stages)
+                          : plan_direct(comm, send, recv);
+  steps_ = std::make_unique<Steps>(std::move(comm), std::move(plan), std::move(choice));
 }
 
 AllToAll::AllToAll(AllToAll&&) noexcept = default;
@@ -123,7 +158,7 @@ AllToAll::~AllToAll() = default;
 
 void AllToAll::start() { steps_->start(); }
 void AllToAll::finish() { steps_->finish(); }
-AllToAllAlgorithm AllToAll::algorithm() const { return steps_->algorithm(); }
+const AllToAllChoice& AllToAll::choice() const { return steps_->choice(); }
 
 void all_to_all(const Communicator& comm, const Slice& send, const Slice& recv,
                 AllToAllAlgorithm algorithm) {
@@ -135,20 +170,6 @@ void all_to_all_v(const Communicator& comm, std::span<const Slice> send,
   AllToAll exchange(comm, {send.begin(), send.end()}, {recv.begin(), recv.end()}, algorithm);
   exchange.start();
   exchange.finish();
-}
-
-// Times of N nodes of L ranks with s bytes per pair, a message of n bytes taking a + b n seconds
-// between nodes (x) and inside one (i), a copy c n:
-//   direct        (N-1) L (ax + bx s) + (L-1) (ai + bi s)
-//   hierarchical  (N-1) (ax + bx L s) + N (L-1) (ai + bi s) + (N-1) (L+1) c s
-// The difference, divided by N-1, has no bx: the network carries the same bytes either way.
-AllToAllAlgorithm choose_all_to_all(const MessageCosts& costs, std::int64_t bytes, int nodes,
-                                    int ranks_per_node) {
-  const double others = ranks_per_node - 1;
-  const double saved = others * (costs.inter_node_latency - costs.intra_node_latency);
-  const double spent = static_cast<double>(bytes) *
-                       (others * costs.intra_node_per_byte + (others + 2) * costs.copy_per_byte);
-  return nodes > 1 && saved > spent ? AllToAllAlgorithm::hierarchical : AllToAllAlgorithm::direct;
 }
 
 }  // namespace ringspan::comm

@@ -1,103 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-to-all between nodes first. What a rank has for all ranks of another node travels as one
-// message to its counterpart there, which passes the parts on inside its node, straight into the
-// slices where they are wanted. One stage per distance between nodes, so that one distance is
-// passed on while the next is still on the network.
+// message to its counterpart there, which passes the parts on inside its node. A stage takes the
+// nodes of some neighbouring distances, so that one stage is passed on while the next is still on
+// the network; within a stage, what goes to one rank is one message.
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "comm/all_to_all.hpp"
 #include "comm/all_to_all_plan.hpp"
+#include "comm/nodes.hpp"
+#include "comm/split_evenly.hpp"
 
 namespace ringspan::comm {
 namespace {
 
-/// The ranks of a group by node.
-class Nodes {
- public:
-  explicit Nodes(const Communicator& comm) : where_(comm.size()) {
-    std::vector<int> names;
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      const int name = comm.place(rank).node;
-      const auto found = std::find(names.begin(), names.end(), name);
-      const int node = static_cast<int>(found - names.begin());
-      if (found == names.end()) {
-        names.push_back(name);
-        ranks_.emplace_back();
-      }
-      where_[rank] = {node, static_cast<int>(ranks_[node].size())};
-      ranks_[node].push_back(rank);
-    }
-  }
+using Sizes = std::vector<std::int64_t>;
 
-  int count() const { return static_cast<int>(ranks_.size()); }
-  int node(int rank) const { return where_[rank].node; }
-  int index(int rank) const { return where_[rank].index; }
-  const std::vector<int>& ranks(int node) const { return ranks_[node]; }
-
-  /// The rank of `node` that receives for all of it what `source` sends there: the one of equal
-  /// index, on a smaller node the index wrapped around. On its own node a rank receives for itself.
-  int counterpart(int source, int node) const {
-    return ranks_[node][where_[source].index % ranks_[node].size()];
-  }
-
-  /// The ranks of `node` that `receiver` receives for.
-  std::vector<int> sources(int receiver, int node) const {
-    std::vector<int> sources;
-    for (const int source : ranks_[node]) {
-      if (counterpart(source, where_[receiver].node) == receiver) sources.push_back(source);
-    }
-    return sources;
-  }
-
- private:
-  struct Where {
-    int node, index;
-  };
-  std::vector<std::vector<int>> ranks_;  // [node][index], in the order of the group
-  std::vector<Where> where_;             // [rank]
-};
+std::int64_t sum(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
 
 /// The values as memory to copy from or to; only borrowed.
-Buffer on_host(std::vector<std::int64_t>& values) {
+Buffer on_host(Sizes& values) {
   return Buffer(reinterpret_cast<std::byte*>(values.data()),
                 std::ssize(values) * sizeof(std::int64_t), {});
 }
 
-/// [source][i]: the bytes that `source` has for rank i of this node, of the sources that this rank
-/// receives for.
-using Sizes = std::vector<std::vector<std::int64_t>>;
-
-Sizes exchange_sizes(const Communicator& comm, const Nodes& nodes, std::span<const Slice> send) {
+/// values[i] go to rank i; counts[i] come from there.
+std::vector<Sizes> exchange_values(const Communicator& comm, std::vector<Sizes> values,
+                                   const std::vector<std::int64_t>& counts) {
   constexpr std::int64_t kWidth = sizeof(std::int64_t);
-  const int rank = comm.rank();
-  std::vector<std::int64_t> sizes;  // of all that this rank sends, node by node
-  std::vector<int> sources;
-  for (int node = 0; node < nodes.count(); ++node) {
-    for (const int destination : nodes.ranks(node)) sizes.push_back(send[destination].bytes());
-    for (const int source : nodes.sources(rank, node)) sources.push_back(source);
-  }
-  const std::int64_t row = std::ssize(nodes.ranks(nodes.node(rank))) * kWidth;
-  const Buffer outgoing = comm.device().allocate(std::ssize(sizes) * kWidth);
-  const Buffer incoming = comm.device().allocate(std::ssize(sources) * row);
   std::vector<Slice> to(comm.size()), from(comm.size());
-  for (std::int64_t node = 0, offset = 0; node < nodes.count(); ++node) {
-    const std::int64_t bytes = std::ssize(nodes.ranks(node)) * kWidth;
-    to[nodes.counterpart(rank, node)] = slice(outgoing, offset, bytes);
-    offset += bytes;
+  std::vector<Sizes> result(comm.size());
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    result[rank].resize(counts[rank]);
+    from[rank] = whole(comm.device().allocate(counts[rank] * kWidth));
+    to[rank] = whole(comm.device().allocate(std::ssize(values[rank]) * kWidth));
+    comm.device().copy(to[rank], whole(on_host(values[rank])));
   }
-  for (std::size_t i = 0; i < sources.size(); ++i) from[sources[i]] = slice(incoming, i * row, row);
-
-  comm.device().copy(whole(outgoing), whole(on_host(sizes)));
   all_to_all_v(comm, to, from);
-  Sizes result(comm.size());
-  for (const int source : sources) {
-    result[source].resize(row / kWidth);
-    comm.device().copy(whole(on_host(result[source])), from[source]);
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    comm.device().copy(whole(on_host(result[rank])), from[rank]);
   }
   comm.device().synchronize(comm.deadline());
   return result;
+}
+
+/// The parts as one message if they lie one after the other, or if there is but one.
+std::optional<Slice> one_run(const std::vector<Slice>& parts) {
+  Slice run;
+  for (const Slice& part : parts) {
+    if (part.bytes() == 0) continue;
+    if (run.bytes() == 0) {
+      run = part;
+      continue;
+    }
+    const bool adjacent = run.buffer.data() == part.buffer.data() && run.contiguous() &&
+                          part.contiguous() && run.offset + run.bytes() == part.offset;
+    if (!adjacent) return std::nullopt;
+    run = slice(std::move(run.buffer), run.offset, run.bytes() + part.bytes());
+  }
+  return run;
 }
 
 class Planner {
@@ -107,15 +73,16 @@ class Planner {
         send_(send),
         recv_(recv),
         nodes_(comm),
-        sizes_(exchange_sizes(comm, nodes_, send)),
-        neighbours_(nodes_.ranks(nodes_.node(comm.rank()))) {
+        here_(nodes_.node(comm.rank())),
+        neighbours_(nodes_.ranks(here_)) {
     // This rank first, so that no two ranks of the node begin with the same peer.
     std::rotate(neighbours_.begin(), neighbours_.begin() + nodes_.index(comm.rank()),
                 neighbours_.end());
+    exchange_sizes();
+    require_agreement();
   }
 
-  AllToAllPlan plan() const {
-    const int here = nodes_.node(comm_.rank()), count = nodes_.count();
+  AllToAllPlan plan(int stages) const {
     AllToAllPlan plan;
     plan.self.push_back({recv_[comm_.rank()], send_[comm_.rank()]});
     for (const int peer : neighbours_) {
@@ -123,60 +90,58 @@ class Planner {
       plan.own.send(peer, send_[peer]);
       plan.own.receive(peer, recv_[peer]);
     }
-    for (int distance = 1; distance < count; ++distance) {
-      AllToAllStage& stage = plan.stages.emplace_back();
-      send_ahead(stage, (here + distance) % count);
-      receive_behind(stage, (here + count - distance) % count);
+    for (int stage = 0; stage < stages; ++stage) {
+      const Part distances = split_evenly(nodes_.count() - 1, stages, stage);
+      plan.stages.push_back(
+          plan_stage(static_cast<int>(distances.first) + 1, static_cast<int>(distances.count)));
     }
     return plan;
   }
 
  private:
-  /// send[destinations of the node] -> [destination][its bytes], one message
-  void send_ahead(AllToAllStage& stage, int node) const {
-    std::int64_t bytes = 0;
-    for (const int destination : nodes_.ranks(node)) bytes += send_[destination].bytes();
-    const Buffer packed = comm_.device().allocate(bytes);
-    std::int64_t offset = 0;
-    for (const int destination : nodes_.ranks(node)) {
-      const Slice& part = send_[destination];
-      stage.pack.push_back({slice(packed, offset, part.bytes()), part});
-      offset += part.bytes();
+  /// What each source that this rank receives for has for the ranks of this node.
+  void exchange_sizes() {
+    std::vector<Sizes> values(comm_.size());
+    std::vector<std::int64_t> counts(comm_.size());
+    for (int node = 0; node < nodes_.count(); ++node) {
+      Sizes& sizes = values[nodes_.counterpart(comm_.rank(), node)];
+      for (const int destination : nodes_.ranks(node)) sizes.push_back(send_[destination].bytes());
+      for (const int source : nodes_.sources(comm_.rank(), node)) {
+        counts[source] = std::ssize(neighbours_);
+      }
     }
-    stage.outer.send(nodes_.counterpart(comm_.rank(), node), whole(packed));
+    sizes_ = exchange_values(comm_, std::move(values), counts);
   }
 
-  void receive_behind(AllToAllStage& stage, int node) const {
-    for (const int source : nodes_.sources(comm_.rank(), node)) pass_on(stage, source);
+  /// What passes on has no other occasion to be compared with what is expected: parts of a message
+  /// could make up for each other. So the sizes are passed on first.
+  void require_agreement() const {
+    std::vector<Sizes> values(comm_.size());
+    std::vector<std::int64_t> counts(comm_.size());
     for (const int peer : neighbours_) {
-      if (peer == comm_.rank()) continue;
-      for (const int source : nodes_.sources(peer, node)) {
-        stage.inner.receive(peer, recv_[source]);
+      for (const int source : all_sources(comm_.rank())) {
+        values[peer].push_back(sizes_[source][nodes_.index(peer)]);
       }
+      counts[peer] = std::ssize(all_sources(peer));
+    }
+    const std::vector<Sizes> sent = exchange_values(comm_, std::move(values), counts);
+    for (const int peer : neighbours_) {
+      const std::vector<int> sources = all_sources(peer);
+      for (std::size_t i = 0; i < sources.size(); ++i) require_equal(sources[i], sent[peer][i]);
     }
   }
 
-  /// One message of `source` -> [destination][its bytes] -> recv[source] of every destination
-  void pass_on(AllToAllStage& stage, int source) const {
-    const std::vector<std::int64_t>& sizes = sizes_[source];
-    std::vector<std::int64_t> offsets(sizes.size());
-    std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), std::int64_t{0});
-    const Buffer arrived = comm_.device().allocate(offsets.back() + sizes.back());
-    stage.outer.receive(source, whole(arrived));
-    for (const int destination : neighbours_) {
-      const int index = nodes_.index(destination);
-      const Slice part = slice(arrived, offsets[index], sizes[index]);
-      if (destination != comm_.rank()) {
-        stage.inner.send(destination, part);
-        continue;
-      }
-      if (part.bytes() != recv_[source].bytes()) fail_to_agree(source, part.bytes());
-      stage.unpack.push_back({recv_[source], part});
+  std::vector<int> all_sources(int receiver) const {
+    std::vector<int> all;
+    for (int node = 0; node < nodes_.count(); ++node) {
+      for (const int source : nodes_.sources(receiver, node)) all.push_back(source);
     }
+    return all;
   }
 
   /// Sizes have travelled already, so this is no mere refusal: every rank must hear of it.
-  [[noreturn]] void fail_to_agree(int source, std::int64_t bytes) const {
+  void require_equal(int source, std::int64_t bytes) const {
+    if (bytes == recv_[source].bytes()) return;
     const int from = comm_.world_rank(source), to = comm_.world_rank(comm_.rank());
     const Error cause(ErrorKind::peer_failed,
                       concat("all_to_all: rank ", from, " sends ", bytes, " bytes to rank ", to,
@@ -186,18 +151,101 @@ class Planner {
     throw cause;
   }
 
+  AllToAllStage plan_stage(int first, int count) const {
+    AllToAllStage stage;
+    std::vector<int> behind;  // nodes
+    for (int distance = first; distance < first + count; ++distance) {
+      send_ahead(stage, (here_ + distance) % nodes_.count());
+      behind.push_back((here_ + nodes_.count() - distance) % nodes_.count());
+    }
+    const std::vector<Slice> arriving = receive_behind(stage, behind);
+    for (const int peer : neighbours_) {
+      if (peer == comm_.rank()) continue;
+      pass_on(stage, peer, behind, arriving);
+      receive_passed(stage, peer, behind);
+    }
+    return stage;
+  }
+
+  /// send[destinations of the node] -> [destination][its bytes], one message
+  void send_ahead(AllToAllStage& stage, int node) const {
+    std::vector<Slice> parts;
+    for (const int destination : nodes_.ranks(node)) parts.push_back(send_[destination]);
+    stage.outer.send(nodes_.counterpart(comm_.rank(), node), packed(parts, stage.pack));
+  }
+
+  /// [source]: where [destination][its bytes] arrive; of it, what is for this rank goes to recv.
+  std::vector<Slice> receive_behind(AllToAllStage& stage, const std::vector<int>& nodes) const {
+    std::vector<Slice> arriving(comm_.size());
+    for (const int node : nodes) {
+      for (const int source : nodes_.sources(comm_.rank(), node)) {
+        arriving[source] = whole(comm_.device().allocate(sum(sizes_[source])));
+        stage.outer.receive(source, arriving[source]);
+        stage.keep.push_back({recv_[source], part_of(arriving[source], source, comm_.rank())});
+      }
+    }
+    return arriving;
+  }
+
+  /// What has arrived for `peer` -> [source][its bytes], one message
+  void pass_on(AllToAllStage& stage, int peer, const std::vector<int>& nodes,
+               const std::vector<Slice>& arriving) const {
+    std::vector<Slice> parts;
+    for (const int node : nodes) {
+      for (const int source : nodes_.sources(comm_.rank(), node)) {
+        parts.push_back(part_of(arriving[source], source, peer));
+      }
+    }
+    stage.inner.send(peer, packed(parts, stage.repack));
+  }
+
+  /// The same from `peer` -> recv[source]
+  void receive_passed(AllToAllStage& stage, int peer, const std::vector<int>& nodes) const {
+    std::vector<Slice> parts;
+    for (const int node : nodes) {
+      for (const int source : nodes_.sources(peer, node)) parts.push_back(recv_[source]);
+    }
+    std::vector<Copy> pack;
+    stage.inner.receive(peer, packed(parts, pack));
+    for (Copy& copy : pack) stage.unpack.push_back({std::move(copy.from), std::move(copy.to)});
+  }
+
+  /// Of what arrived from `source`, the bytes for `destination`.
+  Slice part_of(const Slice& arrived, int source, int destination) const {
+    const Sizes& sizes = sizes_[source];
+    const int index = nodes_.index(destination);
+    const std::int64_t offset =
+        std::accumulate(sizes.begin(), sizes.begin() + index, std::int64_t{0});
+    return slice(arrived.buffer, offset, sizes[index]);
+  }
+
+  /// The parts as one message: where they lie, or in staging memory, and then how they get there.
+  Slice packed(const std::vector<Slice>& parts, std::vector<Copy>& pack) const {
+    if (std::optional<Slice> run = one_run(parts)) return std::move(*run);
+    std::int64_t bytes = 0;
+    for (const Slice& part : parts) bytes += part.bytes();
+    const Buffer staging = comm_.device().allocate(bytes);
+    std::int64_t offset = 0;
+    for (const Slice& part : parts) {
+      if (part.bytes() > 0) pack.push_back({slice(staging, offset, part.bytes()), part});
+      offset += part.bytes();
+    }
+    return whole(staging);
+  }
+
   const Communicator& comm_;
   std::span<const Slice> send_, recv_;
-  Nodes nodes_;
-  Sizes sizes_;
-  std::vector<int> neighbours_;
+  const Nodes nodes_;
+  const int here_;               // node
+  std::vector<int> neighbours_;  // ranks of this node
+  std::vector<Sizes> sizes_;     // [source][index in this node], of what this rank receives
 };
 
 }  // namespace
 
 AllToAllPlan plan_hierarchical(const Communicator& comm, std::span<const Slice> send,
-                               std::span<const Slice> recv) {
-  return Planner(comm, send, recv).plan();
+                               std::span<const Slice> recv, int stages) {
+  return Planner(comm, send, recv).plan(stages);
 }
 
 }  // namespace ringspan::comm

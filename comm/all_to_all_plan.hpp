@@ -13,11 +13,13 @@ struct Copy {
   Slice to, from;
 };
 
-/// A part of an all-to-all: pack, post `outer`; when that has arrived, post `inner` and unpack.
+/// A part of an all-to-all, from the network to the ranks of this node.
 struct AllToAllStage {
-  std::vector<Copy> pack;
-  Batch outer;
-  Batch inner;
+  std::vector<Copy> pack;    // first; then post
+  Batch outer;               // and when that has arrived
+  std::vector<Copy> repack;  // then post
+  Batch inner;               // and meanwhile
+  std::vector<Copy> keep;    // what was for this rank; when `inner` has arrived
   std::vector<Copy> unpack;
 };
 
@@ -31,8 +33,8 @@ struct AllToAllPlan {
 AllToAllPlan plan_direct(const Communicator& comm, std::span<const Slice> send,
                          std::span<const Slice> recv);
 
-/// Collective: ranks learn the sizes of what they are to pass on.
+/// Collective: ranks learn the sizes of what they are to pass on, and check those they expect.
 AllToAllPlan plan_hierarchical(const Communicator& comm, std::span<const Slice> send,
-                               std::span<const Slice> recv);
+                               std::span<const Slice> recv, int stages);
 
 }  // namespace ringspan::comm

@@ -30,6 +30,14 @@ Communicator Communicator::split(int color, int key) const {
   return part;
 }
 
+Communicator Communicator::knowing(const MessageCosts& costs) const {
+  World world = *world_;
+  world.costs = costs;
+  Communicator same = *this;
+  same.world_ = std::make_shared<const World>(std::move(world));
+  return same;
+}
+
 Communicator Communicator::through(std::shared_ptr<Transport> transport) const {
   RINGSPAN_REQUIRE(transport && transport->rank() == rank() && transport->size() == size(),
                    "through: the transport must be of the same group: rank ", rank(), " of ",

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "comm/message_costs.hpp"
 #include "comm/transport.hpp"
 
 namespace ringspan::comm {
@@ -20,9 +22,10 @@ struct Place {
 
 /// What holds for all ranks of a world, agreed on at launch.
 struct World {
-  std::vector<Place> places;  // [world rank]
-  bool lends = false;         // hops inside one address space go by reference
-  double deadline = 60.0;     // seconds an awaited peer may make no progress
+  std::vector<Place> places;               // [world rank]
+  bool lends = false;                      // hops inside one address space go by reference
+  double deadline = 60.0;                  // seconds an awaited peer may make no progress
+  std::optional<MessageCosts> costs = {};  // where known, what algorithms are chosen by
 };
 
 /// This rank's view of a group of ranks. Cheap to copy; copies share one channel.
@@ -41,6 +44,7 @@ class Communicator {
   const Place& place(int rank) const { return world_->places[members_[rank]]; }
   bool lends() const { return world_->lends; }
   double deadline() const { return world_->deadline; }
+  const std::optional<MessageCosts>& costs() const { return world_->costs; }
 
   Device& device() const { return transport_->device(); }
   Traffic traffic() const { return transport_->traffic(); }
@@ -55,6 +59,10 @@ class Communicator {
   /// Collective over this group: ranks with equal color (>= 0) form a new group, ordered by key,
   /// then by their rank here.
   Communicator split(int color, int key) const;
+
+  /// The same group, which knows what messages cost: every rank is told the same. Groups split from
+  /// it know it too.
+  Communicator knowing(const MessageCosts& costs) const;
 
   /// The same group over another transport that forwards to this one: how a caller observes or
   /// filters what a schedule sends.

@@ -53,7 +53,7 @@ inline void check_exchanges(const Communicator& comm, AllToAllAlgorithm algorith
                             SizeFunction bytes) {
   const Slices slices(comm, bytes);
   AllToAll exchange(comm, slices.send, slices.recv, algorithm);
-  EXPECT_EQ(exchange.algorithm(), algorithm);
+  EXPECT_EQ(exchange.choice().algorithm, algorithm);
   for (int round = 0; round < 3; ++round) {
     for (int peer = 0; peer < comm.size(); ++peer) {
       write_pattern(slices.send[peer], comm.rank(), peer, round);

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "comm/message_costs.hpp"
+
+namespace ringspan::comm {
+
+/// direct: one message per pair. hierarchical: inter-node first, among ranks of equal local index,
+/// then inside the node; fewer, larger messages on the network. automatic: the faster of the two,
+/// by what the communicator knows about the costs of messages (Communicator::knowing); direct where
+/// it knows nothing.
+enum class AllToAllAlgorithm { direct, hierarchical, automatic };
+
+/// How an all-to-all goes.
+struct AllToAllChoice {
+  AllToAllAlgorithm algorithm = AllToAllAlgorithm::direct;  // never automatic
+  /// Of hierarchical: how many parts the other nodes are taken in. What has come from one part is
+  /// passed on while the next is on the network; more stages hide more and send more messages.
+  int stages = 0;
+  std::string reason = {};  // such as "512 bytes per pair are below the crossover of 4096 ..."
+};
+
+/// Seconds of an all-to-all among `nodes` nodes of `ranks_per_node` ranks, `bytes` per pair, as the
+/// model beside it says. Hierarchical with so many stages; direct with none.
+double all_to_all_seconds(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node,
+                          int stages);
+
+/// Bytes per pair below which hierarchical is the faster; 0: never, infinite: always.
+double all_to_all_crossover(const MessageCosts& costs, int nodes, int ranks_per_node);
+
+/// What `asked` comes to for so many bytes per pair. Nodes of unequal size count as the largest.
+AllToAllChoice choose_all_to_all(AllToAllAlgorithm asked, const std::optional<MessageCosts>& costs,
+                                 std::int64_t bytes, int nodes, int ranks_per_node);
+
+}  // namespace ringspan::comm
