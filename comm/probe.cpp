@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/probe.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "comm/batch.hpp"
+#include "comm/collectives.hpp"
+#include "comm/nodes.hpp"
+
+namespace ringspan::comm {
+namespace {
+
+constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10},
+                                        {1, 1 << 13}, {1, 1 << 16}, {1, 1 << 19}};
+constexpr std::int64_t kLargest = 1 << 19;  // bytes
+constexpr int kRounds = 5;                  // at least, of blocks of iterations
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// To whom this rank sends while all send, and from whom it receives; -1: nobody.
+struct Neighbours {
+  int to = -1, from = -1;
+};
+
+Neighbours in_node(const Nodes& nodes, int rank) {
+  const std::vector<int>& ranks = nodes.ranks(nodes.node(rank));
+  const std::size_t index = nodes.index(rank), size = ranks.size();
+  if (size == 1) return {};
+  return {ranks[(index + 1) % size], ranks[(index + size - 1) % size]};
+}
+
+Neighbours between_nodes(const Nodes& nodes, int rank) {
+  const int node = nodes.node(rank), count = nodes.count(), index = nodes.index(rank);
+  bool everywhere = count > 1;  // a rank of this index
+  for (int i = 0; i < count; ++i) everywhere = everywhere && index < std::ssize(nodes.ranks(i));
+  if (!everywhere) return {};
+  return {nodes.ranks((node + 1) % count)[index], nodes.ranks((node + count - 1) % count)[index]};
+}
+
+/// Times what all ranks do together. Every figure is the maximum over ranks, so that all agree on
+/// how to go on.
+class Probe {
+ public:
+  explicit Probe(const Communicator& comm)
+      : comm_(comm),
+        sent_(comm.device().allocate(kLargest)),
+        received_(comm.device().allocate(kLargest)) {}
+
+  LinkCosts link(const Neighbours& neighbours, double seconds) {
+    std::vector<TimedExchange> timed;
+    std::vector<std::vector<double>> samples;
+    const double block = seconds / (kRounds * std::size(kExchanges));
+    double left = seconds;
+    for (int round = 0; round < kRounds || left > 0; ++round) {
+      for (std::size_t i = 0; i < std::size(kExchanges); ++i) {
+        const auto exchange = [&] { this->exchange(neighbours, kExchanges[i]); };
+        if (round == 0) {
+          const double first = std::max(once(exchange), once(exchange));
+          if (first > seconds / kRounds && i > 2) break;  // and so would all larger ones
+          samples.emplace_back();
+          timed.push_back(kExchanges[i]);
+        }
+        if (i >= samples.size()) break;
+        samples[i].push_back(repeated(exchange, block, left));
+      }
+    }
+    for (std::size_t i = 0; i < timed.size(); ++i) timed[i].seconds = median(samples[i]);
+    return fit(timed);
+  }
+
+  double copy_per_byte(double seconds) {
+    const auto copy = [&] {
+      comm_.device().copy(whole(received_), whole(sent_));
+      comm_.device().synchronize(comm_.deadline());
+    };
+    once(copy);
+    std::vector<double> samples;
+    for (double left = seconds; left > 0;) {
+      samples.push_back(repeated(copy, seconds / kRounds, left));
+    }
+    return median(samples) / kLargest;
+  }
+
+ private:
+  void exchange(const Neighbours& neighbours, const TimedExchange& wanted) {
+    const std::int64_t bytes = wanted.bytes / wanted.messages;
+    Batch batch;
+    for (int i = 0; i < wanted.messages; ++i) {
+      if (neighbours.to >= 0) batch.send(neighbours.to, slice(sent_, i * bytes, bytes));
+      if (neighbours.from >= 0) batch.receive(neighbours.from, slice(received_, i * bytes, bytes));
+    }
+    std::move(batch).post(comm_, "probe").wait();
+  }
+
+  template <typename Call>
+  double once(const Call& call) const {
+    return several(call, 1);
+  }
+
+  template <typename Call>
+  double several(const Call& call, int iterations) const {
+    barrier(comm_);
+    const double start = comm_.device().now();
+    for (int i = 0; i < iterations; ++i) call();
+    return all_reduce(comm_, comm_.device().now() - start, Reduction::max);
+  }
+
+  /// Seconds of one call among as many as `block` seconds hold; what it took goes off `left`.
+  template <typename Call>
+  double repeated(const Call& call, double block, double& left) const {
+    const double one = std::max(once(call), 1e-9);
+    const int iterations = static_cast<int>(std::clamp(block / one, 1.0, 1000.0));
+    const double taken = several(call, iterations);
+    left -= one + taken;
+    return taken / iterations;
+  }
+
+  const Communicator& comm_;
+  const Buffer sent_, received_;
+};
+
+}  // namespace
+
+MessageCosts probe(const Communicator& comm, double seconds) {
+  RINGSPAN_REQUIRE(std::isfinite(seconds) && seconds > 0, "probe: ", seconds,
+                   " seconds; they must be positive");
+  const Nodes nodes(comm);
+  Probe probe(comm);
+  MessageCosts costs;
+  costs.copy_per_byte = probe.copy_per_byte(0.1 * seconds);
+  if (nodes.largest() > 1) {
+    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.4 * seconds);
+  }
+  if (nodes.count() > 1) {
+    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.4 * seconds);
+  }
+  return costs;
+}
+
+LinkCosts fit(std::span<const TimedExchange> exchanges) {
+  double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;  // weighted sums over one-message exchanges
+  for (const TimedExchange& one : exchanges) {
+    if (one.messages != 1) continue;
+    const double x = static_cast<double>(one.bytes), weight = 1 / (one.seconds * one.seconds);
+    w += weight;
+    wx += weight * x;
+    wy += weight * one.seconds;
+    wxx += weight * x * x;
+    wxy += weight * x * one.seconds;
+  }
+  const double per_byte = std::max((w * wxy - wx * wy) / (w * wxx - wx * wx), 0.0);
+  const double first = std::max((wy - per_byte * wx) / w, 0.0);  // message, without its bytes
+  double more = 0, seconds = 0;
+  for (const TimedExchange& several : exchanges) {
+    if (several.messages == 1) continue;
+    more += several.messages - 1;
+    seconds += several.seconds - first - per_byte * static_cast<double>(several.bytes);
+  }
+  const double per_message = more > 0 ? std::clamp(seconds / more, 0.0, first) : 0;
+  return {first - per_message, per_message, per_byte};
+}
+
+}  // namespace ringspan::comm

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::comm {
+
+/// Measures what messages cost in this group in about so many seconds, while all of its ranks send:
+/// each to the next rank of its node, then to the rank of equal index on the next node. Collective;
+/// all ranks get the same. Links that the group does not have cost nothing.
+MessageCosts probe(const Communicator& comm, double seconds);
+
+/// An exchange with one peer, timed: `messages` of `bytes` together, each way.
+struct TimedExchange {
+  int messages = 1;
+  std::int64_t bytes = 0;
+  double seconds = 0;
+};
+
+/// The costs that explain these times with the least relative errors: a line through those of one
+/// message, and what more messages took beyond it. None is negative.
+LinkCosts fit(std::span<const TimedExchange> exchanges);
+
+}  // namespace ringspan::comm
