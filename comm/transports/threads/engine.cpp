@@ -2,6 +2,7 @@
 #include "comm/transports/threads/engine.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "comm/devices/host.hpp"
@@ -12,6 +13,7 @@ Engine::Engine(std::shared_ptr<Hub> hub, int rank)
     : hub_(std::move(hub)),
       rank_(rank),
       device_(make_host_device(hub_->options().debug.poison)),
+      recorder_(rank),
       sent_(hub_->size()),
       awaited_(hub_->size()),
       random_(hub_->options().debug.seed + rank) {
@@ -23,6 +25,7 @@ Engine::~Engine() { device_->on_poll({}); }
 void Engine::post(const std::shared_ptr<Operation>& operation) {
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
+  record(*operation);
   for (std::size_t i = 0; i < operation->recvs.size(); ++i) {
     Incoming& message = operation->recvs[i];
     message.number = awaited_[message.from]++;
@@ -31,6 +34,15 @@ void Engine::post(const std::shared_ptr<Operation>& operation) {
     ready_.push_back(&from);
   }
   for (std::size_t i = 0; i < operation->sends.size(); ++i) send({operation, i});
+  if (operation->done()) recorder_.done(operation->record);
+}
+
+void Engine::record(Operation& operation) {
+  operation.record = recorder_.post({operation.channel->id, operation.sequence, operation.name});
+  for (const Outgoing& message : operation.sends)
+    recorder_.sends(message.to, message.slice.bytes());
+  for (const Incoming& message : operation.recvs)
+    recorder_.receives(message.from, message.slice.bytes());
 }
 
 void Engine::send(const Letter& letter) {
@@ -107,12 +119,13 @@ void Engine::move_bytes(const Letter& arrived, const Letter& expected) {
 
 void Engine::fail(const Error& cause) {
   hub_->fail(cause);
-  hub_->throw_failure(rank_);
+  require_working();
+  std::abort();  // a failure has just been recorded
 }
 
 void Engine::require_working() {
   if (dropped_) hub_->fail(*dropped_);
-  if (hub_->failed()) hub_->throw_failure(rank_);
+  hub_->failure().rethrow(rank_);
 }
 
 void Engine::abandon(Operation& operation, bool unwinding) {

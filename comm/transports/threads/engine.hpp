@@ -12,24 +12,18 @@
 #include <vector>
 
 #include "comm/device.hpp"
+#include "comm/transports/diagnosis/flight_recorder.hpp"
+#include "comm/transports/diagnosis/ledger.hpp"
 #include "comm/transports/threads/hub.hpp"
 
 namespace ringspan::comm::threads {
-
-/// For how long those waited for have shown no progress, judged by a heartbeat.
-class Patience {
- public:
-  double seconds_since_change(std::int64_t heartbeat);
-
- private:
-  std::int64_t heartbeat_ = -1;
-  std::int64_t changed_at_ = 0;
-};
 
 /// One rank's side of the transport, for all its groups; used by that rank's thread alone. It
 /// matches what arrives with what it expects, and copies, whenever the rank waits, tests or polls.
 class Engine {
  public:
+  using Patience = diagnosis::Patience;
+
   Engine(std::shared_ptr<Hub> hub, int rank);
   ~Engine();
 
@@ -49,6 +43,7 @@ class Engine {
 
   /// Throws the first failure of the world, if there is one.
   void require_working();
+  const diagnosis::FlightRecorder& recorder() const { return recorder_; }
   void delay_for_debugging();
 
  private:
@@ -60,6 +55,7 @@ class Engine {
 
   Lane& lane(const Channel& channel, int peer) { return lanes_[{channel.id, peer}]; }
   void send(const Letter& letter);
+  void record(Operation& operation);
   void poll();
   void progress();
   void match(Lane& lane);
@@ -69,10 +65,11 @@ class Engine {
   // ledger.cpp
   void require_agreement(const Letter& arrived, const Letter& expected);
   void require_order(const Letter& arrived, const Letter& expected);
-  const Operation* expecting(int peer, std::int64_t number) const;
+  std::optional<diagnosis::Half> expecting(int peer, std::int64_t number) const;
   [[noreturn]] void fail(const Error& cause);
 
   // wait.cpp
+  void finish(const Operation& operation);
   void block(const Predicate& done, const std::function<Waiting()>& waiting);
   bool spin(const Predicate& done, std::int64_t seen) const;
   void require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen);
@@ -84,9 +81,10 @@ class Engine {
   const int rank_;
   const std::unique_ptr<Device> device_;
   Traffic traffic_;
-  std::map<std::pair<int, int>, Lane> lanes_;  // [channel, world rank of the peer]
-  std::vector<Lane*> ready_;                   // lanes that may hold both halves of a message
-  std::vector<std::int64_t> sent_, awaited_;   // messages so far, [world rank of the peer]
+  diagnosis::FlightRecorder recorder_;
+  std::map<std::pair<std::int64_t, int>, Lane> lanes_;  // [channel, world rank of the peer]
+  std::vector<Lane*> ready_;                  // lanes that may hold both halves of a message
+  std::vector<std::int64_t> sent_, awaited_;  // messages so far, [world rank of the peer]
   bool closed_ = false;           // an operation was abandoned: receive nothing into its buffers
   std::optional<Error> dropped_;  // to be reported at the next call
   std::mt19937_64 random_;

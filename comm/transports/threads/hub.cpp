@@ -1,35 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/threads/hub.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <chrono>
-#include <thread>
+
+#include "comm/transports/diagnosis/ledger.hpp"
 
 namespace ringspan::comm::threads {
-namespace {
-
-// Of the calling thread, which the ranks' threads inherit; fewer than the machine has where a job
-// is confined to some.
-int usable_cores() {
-#if defined(__linux__)
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
-#endif
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
-
-}  // namespace
-
-std::int64_t steady_now() {
-  const auto time = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-}
 
 Hub::Hub(const LaunchOptions& options)
     : options_(options),
-      crowded_(options.ranks > usable_cores()),
+      crowded_(options.ranks > diagnosis::usable_cores()),  // the ranks' threads inherit them
       world_(std::make_shared<World>(World{even_places(options.ranks, options.ranks_per_node),
                                            options.hop == Hop::reference, options.deadline})),
       ranks_(options.ranks) {
@@ -60,47 +40,32 @@ std::optional<Waiting> Hub::waiting(int rank) const {
   return ranks_[rank].waiting;
 }
 
+std::int64_t Hub::posted(const diagnosis::Group& group, int rank) const {
+  const auto& members = group.members;
+  const auto found = std::find(members.begin(), members.end(), rank);
+  if (found == members.end()) return 0;
+  return static_cast<const Channel&>(group).posted[found - members.begin()].load();
+}
+
 void Hub::set_returned(int rank) {
   ranks_[rank].returned = true;
   for (Rank& other : ranks_) other.mailbox.ring();
 }
 
-void Hub::fail(const Error& cause, const Error& thrown) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = Failure{cause, thrown};
-    failed_ = true;
-  }
+void Hub::fail(const diagnosis::Failure& failure) {
+  if (!failure_.set(failure)) return;
   for (Rank& rank : ranks_) rank.mailbox.ring();
 }
 
-// A new Error each time: one exception object is not for several threads.
-void Hub::throw_failure(int rank) const {
-  const std::lock_guard lock(mutex_);
-  const Error& cause = failure_->cause;
-  Error::Where where = cause.where();
-  where.rank = rank;
-  throw Error(cause.kind(), cause.what(), where);
-}
-
 void Hub::finish() const {
-  if (failed()) throw failure_->thrown;
+  if (const auto failure = failure_.get()) throw failure->thrown;
   if (options_.debug.ledger) require_equal_counts();
 }
 
 void Hub::require_equal_counts() const {
   for (const auto& [key, channel] : channels_) {
-    const auto& counts = channel->posted;
-    const auto fewest = std::min_element(counts.begin(), counts.end());
-    const auto most = std::max_element(counts.begin(), counts.end());
-    if (*fewest == *most) continue;
-    const int lacking = channel->members[fewest - counts.begin()];
-    throw Error(ErrorKind::peer_failed,
-                concat("ledger: rank ", lacking, " posted ", *fewest, " operations in a group in ",
-                       "which rank ", channel->members[most - counts.begin()], " posted ", *most,
-                       "; every rank of a group posts every operation"),
-                {lacking, lacking});
+    const std::vector<std::int64_t> posted(channel->posted.begin(), channel->posted.end());
+    if (const auto error = diagnosis::unequal_counts(channel->members, posted)) throw *error;
   }
 }
 

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "comm/transport.hpp"
+#include "comm/transports/diagnosis/board.hpp"
+#include "comm/transports/diagnosis/ledger.hpp"
 
 namespace ringspan::comm::threads {
 
 /// What the members of one group share. `posted` serves diagnosis and the ledger only.
-struct Channel {
-  Channel(int number, std::vector<int> ranks)
-      : id(number), members(std::move(ranks)), posted(members.size()) {}
+struct Channel : diagnosis::Group {
+  Channel(std::int64_t number, std::vector<int> ranks)
+      : Group(number, std::move(ranks)), posted(members.size()) {}
 
-  const int id;
-  const std::vector<int> members;                 // world ranks, [rank of the group]
   std::vector<std::atomic<std::int64_t>> posted;  // operations so far, [rank of the group]
 };
 
@@ -70,6 +70,7 @@ struct Operation {
   }
 
   std::shared_ptr<Channel> channel;
+  std::int64_t record = 0;    // in the flight recorder
   int rank = 0;               // world rank
   std::int64_t sequence = 0;  // within the channel
   std::string name;
@@ -83,6 +84,15 @@ struct Operation {
 struct Letter {
   Outgoing& sent() const { return operation->sends[index]; }
   Incoming& expected() const { return operation->recvs[index]; }
+
+  diagnosis::Half sender() const {
+    return {operation->rank, operation->name, operation->sequence, sent().slice.bytes(),
+            sent().number};
+  }
+  diagnosis::Half receiver() const {
+    return {operation->rank, operation->name, operation->sequence, expected().slice.bytes(),
+            expected().number};
+  }
 
   std::shared_ptr<Operation> operation;
   std::size_t index = 0;

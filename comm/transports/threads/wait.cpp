@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a rank waits: it keeps making progress, spins for a moment where every rank has a core, then
 // sleeps in naps. Between naps it looks whether those it waits for still live.
-#include <time.h>
-
 #include <algorithm>
 #include <limits>
 #include <thread>
@@ -16,29 +14,7 @@ constexpr std::int64_t kSpin = 1'000'000;     // ns; waking a sleeping thread co
 constexpr std::int64_t kChance = 10'000'000;  // ns; a few turns of the scheduler
 constexpr std::int64_t kLastChance = 1'000'000'000;  // ns; however busy the machine is
 
-// Nanoseconds for which the calling thread has run.
-std::int64_t thread_time() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
-}
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
 }  // namespace
-
-double Patience::seconds_since_change(std::int64_t heartbeat) {
-  const std::int64_t now = steady_now();
-  if (heartbeat > heartbeat_) changed_at_ = now;
-  heartbeat_ = std::max(heartbeat_, heartbeat);
-  return static_cast<double>(now - changed_at_) * 1e-9;
-}
 
 void Engine::wait(Operation& operation) {
   delay_for_debugging();
@@ -47,6 +23,7 @@ void Engine::wait(Operation& operation) {
       [&] {
         return Waiting{operation.channel, operation.sequence, operation.name, operation.awaited()};
       });
+  finish(operation);
 }
 
 bool Engine::test(Operation& operation, Patience& patience) {
@@ -58,9 +35,14 @@ bool Engine::test(Operation& operation, Patience& patience) {
                   patience, seen);
     return false;
   }
+  finish(operation);
+  return true;
+}
+
+void Engine::finish(const Operation& operation) {
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
-  return true;
+  recorder_.done(operation.record);
 }
 
 void Engine::wait_for_sole_owner(const Buffer& buffer) {
@@ -72,6 +54,8 @@ void Engine::wait_for_sole_owner(const Buffer& buffer) {
             if (peer != rank_ && !hub_->returned(peer)) waiting.peers.push_back(peer);
           return waiting;
         });
+  hub_->set_waiting(rank_, {});
+  hub_->beat(rank_);
 }
 
 void Engine::block(const Predicate& done, const std::function<Waiting()>& waiting) {
@@ -86,10 +70,8 @@ void Engine::block(const Predicate& done, const std::function<Waiting()>& waitin
     const Waiting now = waiting();
     require_alive(now, patience, seen);
     // Nobody rings when a lent buffer comes free: look for it often.
-    hub_->mailbox(rank_).sleep(seen, now.channel ? nap() : std::min(nap(), 1e-3));
+    hub_->mailbox(rank_).sleep(seen, now.group ? nap() : std::min(nap(), 1e-3));
   }
-  hub_->set_waiting(rank_, {});
-  hub_->beat(rank_);
 }
 
 // True if something happened.
@@ -99,7 +81,7 @@ bool Engine::spin(const Predicate& done, std::int64_t seen) const {
   do {
     for (int i = 0; i < 64; ++i) {
       if (hub_->mailbox(rank_).events() != seen || done()) return true;
-      relax();
+      diagnosis::relax();
     }
     std::this_thread::yield();  // to other processes on a busy machine
   } while (steady_now() < end);
@@ -116,13 +98,13 @@ double Engine::nap() const {
 void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen) {
   hub_->set_waiting(rank_, waiting);
   for (const int peer : waiting.peers) {
-    if (waiting.channel && hub_->returned(peer) && hub_->mailbox(rank_).events() == seen)
-      fail(hub_->blame_returned(rank_, waiting, peer));
+    if (waiting.group && hub_->returned(peer) && hub_->mailbox(rank_).events() == seen)
+      fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer));
     hub_->pass_on(rank_, hub_->heartbeat(peer));
   }
   if (patience.seconds_since_change(heartbeat_of(waiting)) > hub_->options().deadline &&
       had_its_chance(waiting))
-    fail(hub_->blame(rank_, waiting));
+    fail(diagnosis::blame(*hub_, rank_, waiting, hub_->options().deadline));
 }
 
 // An operation needs all of its peers: the oldest counts. A lent buffer may be with any one of
@@ -133,16 +115,16 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
     oldest = std::min(oldest, hub_->heartbeat(peer));
     newest = std::max(newest, hub_->heartbeat(peer));
   }
-  return waiting.channel ? oldest : newest;
+  return waiting.group ? oldest : newest;
 }
 
 // On a busy machine a live peer may not get to run for a whole deadline. So before giving up,
 // compete with it for a core: once this thread has run for a moment, so has the peer.
 bool Engine::had_its_chance(const Waiting& waiting) const {
-  const std::int64_t heartbeat = heartbeat_of(waiting), start = thread_time();
+  const std::int64_t heartbeat = heartbeat_of(waiting), start = diagnosis::thread_time();
   const std::int64_t end = steady_now() + kLastChance;
-  while (thread_time() - start < kChance && steady_now() < end) {
-    if (hub_->failed() || heartbeat_of(waiting) != heartbeat) return false;
+  while (diagnosis::thread_time() - start < kChance && steady_now() < end) {
+    if (hub_->failure() || heartbeat_of(waiting) != heartbeat) return false;
     std::this_thread::yield();
   }
   return true;

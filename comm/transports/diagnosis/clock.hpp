@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace ringspan::comm::diagnosis {
+
+/// Nanoseconds of a steady clock.
+inline std::int64_t steady_now() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+/// Nanoseconds for which the calling thread has run.
+std::int64_t thread_time();
+
+/// Cores that the calling thread may use; fewer than the machine has where a job is confined.
+int usable_cores();
+
+/// What a spinning thread does between two looks.
+void relax();
+
+}  // namespace ringspan::comm::diagnosis
