@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launch scripts of a cluster, with launchers and GPUs that are played by small scripts."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+ONE_ARGUMENT_A_LINE = "printf '%s\\n' \"$@\""
+
+
+def cores(text: str) -> set[int]:
+    """ "0-2,7" as a set."""
+    ends = [part.split("-") for part in text.strip().split(",")]
+    return {core for end in ends for core in range(int(end[0]), int(end[-1]) + 1)}
+
+
+class LaunchScriptsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name)
+        launchers = ("OMPI_", "SLURM_", "UCX_", "NCCL_", "RINGSPAN_", "MPI_", "CUDA_")
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(launchers)}
+        self.environment = kept | {"PATH": f"{self.path}:{os.environ['PATH']}"}
+
+    def play(self, name: str, body: str) -> None:
+        (self.path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (self.path / name).chmod(0o755)
+
+    def script(self, name: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [SCRIPTS / name, *arguments],
+            env=self.environment | variables,
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+
+    def play_mpirun(self) -> None:
+        version = "[ $1 != --version ] || { echo 'mpirun (Open MPI) 4.1.4'; exit; }"
+        self.play("mpirun", f"{version}\n{ONE_ARGUMENT_A_LINE}")
+
+    def play_gpus(self, addresses: list[str]) -> None:
+        indices = "\\n".join(str(index) for index in range(len(addresses)))
+        cases = "\n".join(f"--id={i}) echo {address};;" for i, address in enumerate(addresses))
+        self.play("nvidia-smi", f"case $1 in\n--query*) printf '{indices}\\n';;\n{cases}\nesac")
+
+    def test_mpirun_gets_ranks_per_node_bindings_and_our_variables(self):
+        self.play_mpirun()
+        hostfile = self.path / "hosts"
+        hostfile.touch()
+        run = self.script(
+            "launch_mpirun", "--per-node", "4", "--hostfile", str(hostfile), "--", "sweep", "a b",
+            RINGSPAN_TIMEOUT_S="5", UCX_TLS="tcp", OTHER="x",
+        )  # fmt: skip
+        expected = ["--hostfile", str(hostfile), "--map-by", "ppr:4:node", "--bind-to", "core"]
+        expected += ["-x", "RINGSPAN_TIMEOUT_S", "-x", "UCX_TLS"]
+        expected += [str(SCRIPTS / "bind_rank"), "sweep", "a b"]
+        self.assertEqual(run.stdout.splitlines(), expected)
+
+    def test_srun_waits_for_the_survivors_of_a_rank_for_longer_than_their_deadline(self):
+        self.play("srun", f"echo $SLURM_MPI_TYPE\n{ONE_ARGUMENT_A_LINE}")
+        job = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(SCRIPTS.parent)}
+        run = self.script("launch_slurm", "sweep", "a b", RINGSPAN_TIMEOUT_S="90.5", **job)
+        expected = ["pmix", "--kill-on-bad-exit=0", "--wait=150", "--cpu-bind=cores"]
+        self.assertEqual(run.stdout.splitlines(), expected + [str(SCRIPTS / "bind_rank"), "sweep", "a b"])
+
+    def test_local_ranks_take_the_gpus_in_turn_and_the_cores_beside_them(self):
+        devices = sorted(Path("/sys/bus/pci/devices").glob("0000:*"))
+        if not devices:
+            self.skipTest("no PCI device could be a GPU")
+        near = cores((devices[0] / "local_cpulist").read_text())
+        here = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(here)})  # as a launcher binds
+        self.addCleanup(os.sched_setaffinity, 0, here)
+        address = f"0000{devices[0].name.upper()}"  # as nvidia-smi writes it
+        self.play_gpus([address, address])
+        show = "echo $CUDA_VISIBLE_DEVICES; grep Cpus_allowed_list /proc/self/status"
+        for launcher in ("OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"):
+            for local_rank, expected in enumerate("010"):
+                run = self.script("bind_rank", "sh", "-c", show, **{launcher: str(local_rank)})
+                gpu, bound = run.stdout.splitlines()
+                self.assertEqual((gpu, run.stderr), (expected, ""))
+                self.assertLessEqual(near & here, cores(bound.split()[1]))
+                self.assertLessEqual(cores(bound.split()[1]), near)
+
+    def test_a_rank_takes_only_gpus_that_the_job_has(self):
+        self.play_gpus(["?"] * 8)
+        show = ("sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        job = {"CUDA_VISIBLE_DEVICES": "6,7", "SLURM_LOCALID": "1"}
+        self.assertEqual(self.script("bind_rank", *show, **job).stdout, "7\n")
+
+    def test_without_gpus_the_binding_of_the_launcher_stays(self):
+        self.play("nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
+        show = ("sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-none}; taskset -cp $$")
+        core = min(os.sched_getaffinity(0))
+        command = ["taskset", "-c", str(core), SCRIPTS / "bind_rank", *show]
+        variables = self.environment | {"SLURM_LOCALID": "1"}
+        run = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=20)
+        self.assertRegex(run.stdout, rf"^none\npid \d+'s current affinity list: {core}\n$")
+
+    def test_bad_input_gives_one_line_that_names_the_script(self):
+        self.play_mpirun()
+        for script, arguments, words in (
+            ("launch_mpirun", ("--per-node", "x", "--", "true"), "a number of ranks"),
+            ("launch_mpirun", ("--hostfile", "/nowhere", "--", "true"), "cannot be read"),
+            ("launch_mpirun", ("--", "true"), "--per-node is needed"),
+            ("launch_mpirun", ("--per-node", "2"), "no command"),
+            ("launch_mpirun", ("sweep", "--check"), "not known"),
+            ("launch_slurm", (), "no command"),
+            ("launch_slurm", ("true",), "sbatch"),
+            ("bind_rank", ("true",), "mpirun or srun"),
+            ("bind_rank", (), "no command"),
+        ):
+            with self.subTest(script=script, arguments=arguments):
+                run = self.script(script, *arguments)
+                self.assertEqual((run.returncode, run.stdout), (2, ""))
+                self.assertEqual(run.stderr.count("\n"), 1)
+                self.assertTrue(run.stderr.startswith(f"{script}: "))
+                self.assertIn(words, run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
