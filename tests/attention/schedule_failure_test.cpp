@@ -43,7 +43,7 @@ TEST_P(ScheduleFailureTest, ReachesEveryRankAndNamesTheOneToBlame) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, ScheduleFailureTest,
+INSTANTIATE_TEST_SUITE_P(Faults, ScheduleFailureTest,
                          testing::Combine(testing::ValuesIn(comm::test::kFaults),
                                           testing::ValuesIn(kCases)),
                          [](const auto& info) {

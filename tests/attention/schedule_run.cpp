@@ -2,6 +2,8 @@
 #include "tests/attention/schedule_run.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "comm/error.hpp"
 
@@ -34,6 +36,16 @@ std::vector<NamedSchedule> all_schedules(int ranks) {
     }
   }
   return all;
+}
+
+std::vector<int> rank_counts() {
+#ifdef RINGSPAN_SANITIZED
+  std::vector<int> counts{4};
+#else
+  std::vector<int> counts{1, 2, 3, 4, 5, 7, 8};
+#endif
+  std::erase_if(counts, [](int ranks) { return !comm::test::enough_processes(ranks); });
+  return counts;
 }
 
 int ulysses_degree(const NamedSchedule& schedule, int ranks) {
@@ -74,6 +86,28 @@ WholeResults::WholeResults(const Problem& problem) {
   dk = Array(s.batch, tokens, s.kv_heads, s.head_dim);
   dv = Array(s.batch, tokens, s.kv_heads, s.value_dim);
   if (problem.sinks) d_sinks = Array(1, 1, s.heads, 1);
+}
+
+void WholeResults::share() {
+  Array* const arrays[] = {&out, &lse, &dq, &dk, &dv, &d_sinks};
+  std::string mine;
+  for (const Array* array : arrays) {
+    const auto bytes = std::as_bytes(std::span(array->values));
+    mine.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  const std::vector<std::string> all = comm::test::gather(mine);
+  std::size_t at = 0;
+  for (Array* array : arrays) {
+    for (double& value : array->values) {
+      value = 0;  // as is, in every process but one
+      for (const std::string& process : all) {
+        double part;
+        std::memcpy(&part, process.data() + at, sizeof part);
+        value += part;
+      }
+      at += sizeof value;
+    }
+  }
 }
 
 RankTensors::RankTensors(comm::Device& device, const Problem& problem, const Shard& shard,
@@ -163,12 +197,13 @@ RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const P
 WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,
                  const comm::LaunchOptions& options, std::string_view kernels) {
   WholeResults whole(problem);
-  comm::launch("threads", options, [&](const comm::Communicator& comm) {
+  comm::test::launch(options, [&](const comm::Communicator& comm) {
     const std::unique_ptr<Kernels> local = make_kernels(kernels, comm.device());
     const std::unique_ptr<Schedule> made =
         make_schedule(schedule.name, comm, *local, schedule.options);
     run_rank(*made, comm, problem, inputs).put_into(whole, problem.sinks && comm.rank() == 0);
   });
+  whole.share();
   return whole;
 }
 
@@ -176,23 +211,12 @@ testing::AssertionResult run_and_compare(const NamedSchedule& schedule, const Pr
                                          const OracleInputs& inputs, const OracleResults& expected,
                                          const comm::LaunchOptions& options,
                                          std::string_view kernels) {
-  std::vector<testing::AssertionResult> results(options.ranks, testing::AssertionSuccess());
-  comm::launch("threads", options, [&](const comm::Communicator& comm) {
+  return comm::test::on_every_rank(options, [&](const comm::Communicator& comm) {
     const std::unique_ptr<Kernels> local = make_kernels(kernels, comm.device());
     const std::unique_ptr<Schedule> made =
         make_schedule(schedule.name, comm, *local, schedule.options);
-    results[comm.rank()] = matches(run_rank(*made, comm, problem, inputs), expected, problem);
+    return matches(run_rank(*made, comm, problem, inputs), expected, problem);
   });
-  return first_failure(results);
-}
-
-testing::AssertionResult first_failure(const std::vector<testing::AssertionResult>& results) {
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    if (!results[rank]) {
-      return testing::AssertionFailure() << "on rank " << rank << ", " << results[rank].message();
-    }
-  }
-  return testing::AssertionSuccess();
 }
 
 }  // namespace ringspan::attention

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "attention/schedule.hpp"
-#include "comm/launch.hpp"
 #include "tests/attention/array.hpp"
 #include "tests/attention/oracle.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::attention {
 
@@ -24,12 +24,9 @@ std::string describe(const NamedSchedule& schedule);
 /// Every schedule with every layout, and usp with every degree and placement, on so many ranks.
 std::vector<NamedSchedule> all_schedules(int ranks);
 
-/// Sanitizers look for what any run can show, and are slow: they get one number of ranks.
-#ifdef RINGSPAN_SANITIZED
-inline const std::vector<int> kRanks{4};
-#else
-inline const std::vector<int> kRanks{1, 2, 3, 4, 5, 7, 8};
-#endif
+/// Numbers of ranks to test with, as far as there are processes. Sanitizers look for what any run
+/// can show, and are slow: they get one.
+std::vector<int> rank_counts();
 
 /// How many ranks share the heads of one inner shard.
 int ulysses_degree(const NamedSchedule& schedule, int ranks);
@@ -44,6 +41,8 @@ std::string describe(const Problem& problem);
 /// Results over the whole sequence, put together from the shards of the ranks.
 struct WholeResults {
   explicit WholeResults(const Problem& problem);
+  /// Collective over the processes of the test: each then has what all have put in.
+  void share();
   Array out, lse, dq, dk, dv, d_sinks;
 };
 
@@ -74,9 +73,6 @@ RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const P
 /// Forward and backward by all ranks.
 WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,
                  const comm::LaunchOptions& options, std::string_view kernels = "reference");
-
-/// [rank]
-testing::AssertionResult first_failure(const std::vector<testing::AssertionResult>& results);
 
 /// The same, compared on every rank; the first that is wrong is reported.
 testing::AssertionResult run_and_compare(const NamedSchedule& schedule, const Problem& problem,

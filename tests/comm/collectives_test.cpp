@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/collectives.hpp"
 
-#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "comm/split_evenly.hpp"
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using test::has_pattern;
+using test::launch;
 using test::refusal;
 using test::write_pattern;
 
@@ -20,16 +23,15 @@ class CollectivesTest : public testing::TestWithParam<int> {
   /// In the group of all ranks, and in two that interleave; once with every check on.
   void run(const RankFunction& body) const {
     for (const DebugOptions& debug : {DebugOptions{}, test::all_checks(5)}) {
-      launch("threads", {.ranks = GetParam(), .deadline = 20, .debug = debug},
-             [&](const Communicator& comm) {
-               body(comm);
-               body(comm.split(comm.rank() % 2, -comm.rank()));
-             });
+      launch({.ranks = GetParam(), .deadline = 20, .debug = debug}, [&](const Communicator& comm) {
+        body(comm);
+        body(comm.split(comm.rank() % 2, -comm.rank()));
+      });
     }
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Threads, CollectivesTest, testing::Values(1, 2, 3, 4, 5, 7),
+INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, testing::Values(1, 2, 3, 4, 5, 7),
                          [](const auto& info) { return concat(info.param, "ranks"); });
 
 std::int64_t messages_sent(const Communicator& comm, const std::function<void()>& operation) {
@@ -216,14 +218,15 @@ TEST_P(CollectivesTest, BroadcastReachesEveryRankFromEveryRoot) {
 }
 
 TEST_P(CollectivesTest, BarrierHoldsEveryoneUntilTheLastArrives) {
-  std::atomic<int> arrived = 0;
   const int ranks = GetParam();
-  launch("threads", {.ranks = ranks, .debug = test::all_checks(9)}, [&](const Communicator& comm) {
-    for (int round = 1; round <= 10; ++round) {
-      ++arrived;
+  launch({.ranks = ranks, .debug = test::all_checks(9)}, [&](const Communicator& comm) {
+    for (int round = 0; round < 10; ++round) {
+      using Clock = std::chrono::steady_clock;  // one for all processes of a machine
+      if (comm.rank() == round % ranks) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      const auto arrived = Clock::now().time_since_epoch().count();
       EXPECT_EQ(messages_sent(comm, [&] { barrier(comm); }), rounds(ranks));
-      EXPECT_GE(arrived, round * ranks);
-      barrier(comm);  // nobody counts on before all have looked
+      const auto left = Clock::now().time_since_epoch().count();
+      for (const auto others : all_gather_values(comm, arrived)) EXPECT_GE(left, others);
     }
   });
 }

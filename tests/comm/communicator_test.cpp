@@ -7,10 +7,12 @@
 
 #include "comm/collectives.hpp"
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
+using test::launch;
 using test::refusal;
 
 std::vector<int> members(const Communicator& comm) {
@@ -20,7 +22,7 @@ std::vector<int> members(const Communicator& comm) {
 }
 
 TEST(CommunicatorTest, KnowsItsNeighbours) {
-  launch("threads", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
+  launch({.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
     EXPECT_EQ(comm.next(), (comm.rank() + 1) % 3);
     EXPECT_EQ(comm.prev(), (comm.rank() + 2) % 3);
     EXPECT_EQ(members(comm), (std::vector<int>{0, 1, 2}));
@@ -28,7 +30,7 @@ TEST(CommunicatorTest, KnowsItsNeighbours) {
 }
 
 TEST(CommunicatorTest, SplitsByColorAndOrdersByKeyThenRank) {
-  launch("threads", {.ranks = 5, .deadline = 20}, [](const Communicator& world) {
+  launch({.ranks = 5, .deadline = 20}, [](const Communicator& world) {
     const int keys[] = {7, 3, 1, 3, 7};
     const Communicator part = world.split(world.rank() % 2, keys[world.rank()]);
     EXPECT_EQ(members(part),
@@ -40,7 +42,7 @@ TEST(CommunicatorTest, SplitsByColorAndOrdersByKeyThenRank) {
 }
 
 TEST(CommunicatorTest, SplitsAGroupAgainWithRanksOfTheWorldStillKnown) {
-  launch("threads", {.ranks = 7, .deadline = 20}, [](const Communicator& world) {
+  launch({.ranks = 7, .deadline = 20}, [](const Communicator& world) {
     const Communicator upper = world.split(world.rank() >= 2, 0);
     const Communicator single = upper.split(upper.rank(), 0);
     EXPECT_EQ(members(single), std::vector<int>{world.rank()});
@@ -51,20 +53,19 @@ TEST(CommunicatorTest, SplitsAGroupAgainWithRanksOfTheWorldStillKnown) {
 }
 
 TEST(CommunicatorTest, PlacesRanksOnPretendedNodes) {
-  launch("threads", {.ranks = 5, .ranks_per_node = 2, .deadline = 20},
-         [](const Communicator& world) {
-           EXPECT_EQ(world.place(3).node, 1);
-           EXPECT_EQ(world.place(3).local_rank, 1);
-           EXPECT_EQ(world.place(3).rail, 1);
-           EXPECT_EQ(world.place(4).node, 2);
-           const Communicator rail = world.split(world.place(world.rank()).rail, 0);
-           EXPECT_EQ(rail.size(), world.rank() % 2 == 0 ? 3 : 2);
-           EXPECT_EQ(rail.place(rail.rank()).node, world.rank() / 2);
-         });
+  launch({.ranks = 5, .ranks_per_node = 2, .deadline = 20}, [](const Communicator& world) {
+    EXPECT_EQ(world.place(3).node, 1);
+    EXPECT_EQ(world.place(3).local_rank, 1);
+    EXPECT_EQ(world.place(3).rail, 1);
+    EXPECT_EQ(world.place(4).node, 2);
+    const Communicator rail = world.split(world.place(world.rank()).rail, 0);
+    EXPECT_EQ(rail.size(), world.rank() % 2 == 0 ? 3 : 2);
+    EXPECT_EQ(rail.place(rail.rank()).node, world.rank() / 2);
+  });
 }
 
 TEST(CommunicatorTest, RefusesANegativeColorAndStaysUsable) {
-  launch("threads", {.ranks = 2, .deadline = 20}, [](const Communicator& world) {
+  launch({.ranks = 2, .deadline = 20}, [](const Communicator& world) {
     EXPECT_EQ(refusal([&] { world.split(-1, 0); }), "split: color -1; a color is not negative");
     EXPECT_EQ(world.split(0, 0).size(), 2);
   });
@@ -95,7 +96,7 @@ class CountingTransport final : public Transport {
 };
 
 TEST(CommunicatorTest, GoesThroughAnotherTransport) {
-  launch("threads", {.ranks = 2, .deadline = 20}, [](const Communicator& world) {
+  launch({.ranks = 2, .deadline = 20}, [](const Communicator& world) {
     const auto counting = std::make_shared<CountingTransport>(world.transport());
     const Communicator observed = world.through(counting);
     barrier(observed);

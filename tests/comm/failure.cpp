@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm::test {
 namespace {
 
 constexpr int kRounds = 4;
+constexpr double kDeadline = 0.05;
 
 struct LeavesEarly {};
 
@@ -32,7 +34,8 @@ struct Injection {
   }
 
   FaultyRank faulty;
-  std::atomic<int>& others_running;
+  double deadline;
+  std::atomic<int>& others_running;  // of this process
   int posts = 0;
 };
 
@@ -73,8 +76,11 @@ class FaultyTransport final : public Transport {
   }
 
  private:
+  // Ranks in other processes do not show when they have given up.
   [[noreturn]] void stop() const {
-    while (injection_->others_running > 0)
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 1);
+    while (injection_->others_running > 0 && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw LeavesEarly();
   }
@@ -122,7 +128,8 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
   const bool skips = faulty.fault == Fault::skips_operation;
   const auto body = [&](const Communicator& world) {
     if (world.rank() == faulty.rank) {
-      const auto injection = std::make_shared<Injection>(Injection{faulty, others_running});
+      const auto injection =
+          std::make_shared<Injection>(Injection{faulty, options.deadline, others_running});
       const auto transport = std::make_shared<FaultyTransport>(world.transport(), injection);
       try {
         run_rounds(world.through(transport), skips ? faulty.at % kRounds : -1, operation);
@@ -146,7 +153,7 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
   const auto start = std::chrono::steady_clock::now();
   std::optional<Error> thrown;
   try {
-    launch("threads", options, body);
+    launch(options, body);
   } catch (const Error& error) {
     thrown = error;
   }
@@ -159,8 +166,11 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation) {
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
     const int ranks = 2 + repetition % 4;
+    if (!enough_processes(ranks)) continue;
     const FaultyRank faulty{fault, (repetition * 7 + 3) % ranks, repetition % 4};
-    expect_blamed(faulty, {.ranks = ranks, .hop = hop, .deadline = 0.05}, operation);
+    LaunchOptions options{.ranks = ranks, .hop = hop, .deadline = kDeadline};
+    options.debug.ledger = fault == Fault::wrong_name;  // the others need not look at names
+    expect_blamed(faulty, options, operation);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -85,7 +85,7 @@ const Case kCases[] = {
 
 class FailureTest : public testing::TestWithParam<std::tuple<Fault, Case>> {};
 
-INSTANTIATE_TEST_SUITE_P(Threads, FailureTest,
+INSTANTIATE_TEST_SUITE_P(Faults, FailureTest,
                          testing::Combine(testing::ValuesIn(test::kFaults),
                                           testing::ValuesIn(kCases)),
                          [](const auto& info) {

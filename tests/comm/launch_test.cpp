@@ -8,11 +8,13 @@
 
 #include "comm/collectives.hpp"
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using test::failure_of;
+using test::launch;
 using test::refusal;
 
 /// One variable set for the time of one test.
@@ -33,10 +35,13 @@ std::string refusal_of(const char* name, const char* value) {
 }
 
 TEST(LaunchTest, RunsTheBodyOncePerRank) {
-  std::atomic<int> sum{0};
-  launch("threads", {.ranks = 5, .deadline = 20},
-         [&](const Communicator& comm) { sum += 1 + 10 * comm.rank(); });
-  EXPECT_EQ(sum, 105);
+  std::atomic<int> bodies{0};  // in this process
+  launch({.ranks = 5, .deadline = 20}, [&](const Communicator& comm) {
+    EXPECT_EQ(comm.size(), 5);
+    EXPECT_EQ(all_reduce(comm, std::int64_t{1 + 10 * comm.rank()}, Reduction::sum), 105);
+    ++bodies;
+  });
+  EXPECT_EQ(bodies, test::on_threads() ? 5 : test::process().rank < 5);
 }
 
 TEST(LaunchTest, TakesItsDefaultsFromTheEnvironment) {
@@ -72,24 +77,25 @@ TEST(LaunchTest, RefusesVariablesThatDoNotParse) {
 }
 
 TEST(LaunchTest, ListsTheKnownTransportsWhenOneIsUnknown) {
-  const std::string message = refusal([] { launch("carrier_pigeon", {}, {}); });
+  const std::string message = refusal([] { comm::launch("carrier_pigeon", {}, {}); });
   EXPECT_EQ(message.find("transport 'carrier_pigeon' is not known; this build has "), 0u);
   for (const Backend& backend : backends())
     EXPECT_NE(message.find(backend.name), std::string::npos);
-  EXPECT_EQ(backend("threads").world, "host");
-  EXPECT_EQ(backend("threads").unavailable(), "");
+  EXPECT_EQ(backend(test::transport()).world, "host");
+  EXPECT_EQ(backend(test::transport()).unavailable(), "");
 }
 
 TEST(LaunchTest, RefusesImpossibleOptions) {
   const auto refused = [](const LaunchOptions& options) {
-    return refusal([&] { launch("threads", options, [](const Communicator&) { FAIL(); }); });
+    const auto call = [&] { comm::launch(test::transport(), options, [](auto&) { FAIL(); }); };
+    return refusal(call);
   };
   EXPECT_EQ(refused({.ranks = 0}), "launch: 0 ranks; at least 1 is needed");
   EXPECT_NE(refused({.ranks_per_node = -1}), "");
   EXPECT_NE(refused({.deadline = 0}), "");
   EXPECT_NE(refused({.deadline = std::numeric_limits<double>::quiet_NaN()}), "");
   EXPECT_NE(refused({.debug = {.max_delay = -1}}), "");
-  EXPECT_NE(refusal([] { launch("threads", {}, {}); }), "");
+  EXPECT_NE(refusal([] { comm::launch(test::transport(), {}, {}); }), "");
 }
 
 TEST(LaunchTest, PutsRanksOnNodesInOrder) {
@@ -129,18 +135,18 @@ TEST(LaunchTest, TurnsForeignExceptionsIntoErrorsThatNameTheRank) {
 }
 
 TEST(LaunchTest, TellsPeersWhichRankFailedAndWhy) {
-  std::string seen;
-  failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
     if (comm.rank() == 1) throw Error(ErrorKind::invalid_argument, "bad shape");
     try {
       barrier(comm);
+      ADD_FAILURE() << "barrier without rank 1";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::peer_failed);
       EXPECT_EQ(error.where().peer, 1);
-      seen = error.what();
+      EXPECT_STREQ(error.what(), "rank 1 failed: bad shape");
     }
   });
-  EXPECT_EQ(seen, "rank 1 failed: bad shape");
+  EXPECT_TRUE(error);
 }
 
 TEST(LaunchTest, FailsWhenAFailureOfTheWorldWasSwallowedByAllRanks) {

@@ -6,11 +6,13 @@
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using test::failure_of;
+using test::launch;
 
 LaunchOptions options(int ranks, bool ledger) {
   return {.ranks = ranks, .deadline = 20, .debug = {.ledger = ledger}};
@@ -103,7 +105,7 @@ TEST(LedgerTest, ComparesSizesAndNamesOfEveryMessage) {
 /// What a reduction and a turn of a ring leave on rank 0.
 std::vector<float> results(const LaunchOptions& options) {
   std::vector<float> values(31);
-  launch("threads", options, [&](const Communicator& comm) {
+  launch(options, [&](const Communicator& comm) {
     RingExchange ring(comm, 31 * 4);
     const Buffer own = ring.begin();
     for (int i = 0; i < 31; ++i) {
@@ -124,7 +126,7 @@ std::vector<float> results(const LaunchOptions& options) {
 }
 
 TEST(DelaysTest, ChangeNoResult) {
-  for (const Hop hop : {Hop::copy, Hop::reference}) {
+  for (const Hop hop : test::hops()) {
     const std::vector<float> plain = results({.ranks = 4, .hop = hop, .deadline = 20});
     for (std::uint64_t seed = 0; seed < 10; ++seed)
       EXPECT_EQ(results({.ranks = 4, .hop = hop, .deadline = 20, .debug = test::all_checks(seed)}),

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "comm/error.hpp"
@@ -52,16 +51,6 @@ inline std::string refusal(const std::function<void()>& call) {
     throw;
   }
   return "";
-}
-
-/// What launch() throws.
-inline std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
-  try {
-    launch("threads", options, body);
-  } catch (const Error& error) {
-    return error;
-  }
-  return {};
 }
 
 /// Everything that helps to find a fault.

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using test::failure_of;
+using test::launch;
 
 /// Eight bytes to the next rank and from the previous one.
 Request start_hop(const Communicator& comm) {
@@ -28,7 +30,7 @@ TEST(RequestTest, IsCompleteWhenEmpty) {
 }
 
 TEST(RequestTest, TestsTrueInTheEndAndStaysSo) {
-  launch("threads", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
+  launch({.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
     Request hop = start_hop(comm);
     while (!hop.test()) {
     }
@@ -38,7 +40,7 @@ TEST(RequestTest, TestsTrueInTheEndAndStaysSo) {
 }
 
 TEST(RequestTest, MovesWithItsMessages) {
-  launch("threads", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+  launch({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     Request first = start_hop(comm);
     std::vector<Request> kept;
     kept.push_back(std::move(first));
@@ -104,8 +106,7 @@ TEST(RequestTest, PoisonsTheWorldAtTheNextCallWhenTheExceptionIsSwallowed) {
 
 TEST(RequestTest, MayOutliveTheLaunch) {
   Request kept;
-  launch("threads", {.ranks = 1, .deadline = 20},
-         [&](const Communicator& comm) { kept = start_hop(comm); });
+  launch({.ranks = 1, .deadline = 20}, [&](const Communicator& comm) { kept = start_hop(comm); });
 }
 
 TEST(RequestTest, ReceivesNothingMoreIntoWhatWasDropped) {

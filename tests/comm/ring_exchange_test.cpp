@@ -5,11 +5,13 @@
 
 #include "comm/collectives.hpp"
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using test::has_pattern;
+using test::launch;
 using test::refusal;
 using test::write_pattern;
 
@@ -20,7 +22,7 @@ class RingExchangeTest : public testing::TestWithParam<std::tuple<int, Hop, Dire
   Direction direction() const { return std::get<2>(GetParam()); }
 
   void run(const RankFunction& body, DebugOptions debug = test::all_checks(7)) const {
-    launch("threads", {.ranks = ranks(), .hop = hop(), .deadline = 20, .debug = debug}, body);
+    launch({.ranks = ranks(), .hop = hop(), .deadline = 20, .debug = debug}, body);
   }
 };
 
@@ -30,7 +32,7 @@ std::string test_name(const testing::TestParamInfo<RingExchangeTest::ParamType>&
                 direction == Direction::to_next ? "_to_next" : "_to_prev");
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, RingExchangeTest,
+INSTANTIATE_TEST_SUITE_P(Ranks, RingExchangeTest,
                          testing::Combine(testing::Values(1, 2, 3, 4, 5, 7),
                                           testing::Values(Hop::copy, Hop::reference),
                                           testing::Values(Direction::to_next, Direction::to_prev)),

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/comm/transport_under_test.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "comm/collectives.hpp"
+
+namespace ringspan::comm::test {
+namespace {
+
+constexpr double kGatherDeadline = 60;  // seconds; the processes may be that far apart
+
+void record_skip(const std::string& reason) { GTEST_SKIP() << reason; }
+
+// GoogleTest takes this exception for one that it has reported already.
+[[noreturn]] void skip(const std::string& reason) {
+  record_skip(reason);
+  throw testing::AssertionException({testing::TestPartResult::kSkip, __FILE__, __LINE__, ""});
+}
+
+int& left_out_so_far() {
+  static int count = 0;
+  return count;
+}
+
+}  // namespace
+
+std::string_view transport() {
+  static const char* const name = std::getenv("RINGSPAN_TEST_TRANSPORT");
+  return name ? name : "threads";
+}
+
+bool on_threads() { return backend(transport()).process == nullptr; }
+
+std::vector<Hop> hops() {
+  if (on_threads()) return {Hop::copy, Hop::reference};
+  return {Hop::copy};
+}
+
+Process process() {
+  static const Process own = on_threads() ? Process{} : backend(transport()).process();
+  return own;
+}
+
+void launch(const LaunchOptions& options, const RankFunction& body) {
+  if (!on_threads() && options.ranks > process().size)
+    skip(concat(options.ranks, " ranks, ", process().size, " processes"));
+  if (options.hop == Hop::reference) only_on_threads("hops by reference");
+  comm::launch(transport(), options, body);
+}
+
+std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
+  try {
+    launch(options, body);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {};
+}
+
+testing::AssertionResult on_every_rank(const LaunchOptions& options, const RankCheck& check) {
+  std::vector<std::string> failures(options.ranks);
+  launch(options, [&](const Communicator& comm) {
+    const testing::AssertionResult result = check(comm);
+    if (!result) failures[comm.rank()] = concat("on rank ", comm.rank(), ", ", result.message());
+  });
+  const auto is_failure = [](const std::string& text) { return !text.empty(); };
+  const auto here = std::find_if(failures.begin(), failures.end(), is_failure);
+  const auto all = gather(here == failures.end() ? "" : *here);
+  const auto first = std::find_if(all.begin(), all.end(), is_failure);
+  if (first == all.end()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << *first;
+}
+
+bool enough_processes(int ranks) {
+  const bool enough = on_threads() || ranks <= process().size;
+  left_out_so_far() += !enough;
+  return enough;
+}
+
+int left_out() { return left_out_so_far(); }
+
+void only_on_threads(std::string_view reason) {
+  if (!on_threads()) skip(concat("only on threads: ", reason));
+}
+
+std::vector<std::string> gather(const std::string& mine) {
+  if (on_threads()) return {mine};
+  std::vector<std::string> texts(process().size);
+  comm::launch(transport(), {.ranks = process().size, .deadline = kGatherDeadline},
+               [&](const Communicator& comm) {
+                 std::vector<Slice> parts;
+                 for (const std::int64_t bytes : all_gather_values(comm, std::ssize(mine)))
+                   parts.push_back(whole(comm.device().allocate(bytes)));
+                 std::memcpy(parts[comm.rank()].data(), mine.data(), mine.size());
+                 all_gather(comm, parts);
+                 for (int rank = 0; rank < comm.size(); ++rank)
+                   texts[rank].assign(reinterpret_cast<const char*>(parts[rank].data()),
+                                      parts[rank].bytes());
+               });
+  return texts;
+}
+
+}  // namespace ringspan::comm::test

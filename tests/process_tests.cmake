@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# ringspan_process_tests(<name> TESTS <layer>/<name>... [COUNTS number...] [SOAK number...]
+#                        [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds] [ALONE]):
+# links tests that run ON_ANY_TRANSPORT into one executable, for starting processes costs time, and
+# adds an entry such as comm@mpi:5 for each transport of this build and each number of processes.
+# Numbers in SOAK are labelled soak: scripts/test leaves them out, `ctest -L soak` runs them.
+function(ringspan_process_tests name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT" "TESTS;COUNTS;SOAK;LIBRARIES;LABELS")
+  get_directory_property(built DIRECTORY ${PROJECT_SOURCE_DIR}/comm DEFINITION transports)
+  if(NOT MPIEXEC_EXECUTABLE OR NOT built MATCHES "\\((mpi|ucx)\\)")
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  math(EXPR killed_after "${arg_TIMEOUT} + 20")  # mpirun ends its processes itself, before that
+
+  list(TRANSFORM arg_TESTS REPLACE "/" "_")
+  list(TRANSFORM arg_TESTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1_test>")
+  add_executable(${name}_processes_test ${arg_TESTS})
+  target_link_libraries(${name}_processes_test PRIVATE ${arg_LIBRARIES} ringspan_transport_under_test GTest::gmock)
+
+  # Open MPI: more processes than cores, unbound, that give way to each other; as root in a container.
+  set(environment OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+      OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+      MPIEXEC_TIMEOUT=${arg_TIMEOUT})
+  foreach(variant mpi ucx_sm ucx_tcp)
+    string(REGEX MATCH "^[a-z]+" transport ${variant})
+    string(REGEX MATCH "[a-z]+$" network ${variant})
+    if(NOT built MATCHES "\\(${transport}\\)")
+      continue()
+    endif()
+    foreach(count IN LISTS arg_COUNTS arg_SOAK)
+      set(entry ${name}@${variant}:${count})
+      add_test(NAME ${entry} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${count}
+                                     $<TARGET_FILE:${name}_processes_test> --gtest_brief=1)
+      set_tests_properties(${entry} PROPERTIES
+        LABELS "${arg_LABELS};${transport}" TIMEOUT ${killed_after} PROCESSORS ${count} RUN_SERIAL ${arg_ALONE}
+        ENVIRONMENT "${environment};RINGSPAN_TEST_TRANSPORT=${transport}")
+      if(transport STREQUAL ucx)
+        set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT UCX_TLS=self,${network})
+      endif()
+      if(count IN_LIST arg_SOAK)
+        set_property(TEST ${entry} APPEND PROPERTY LABELS soak)
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
