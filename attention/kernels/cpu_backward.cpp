@@ -20,28 +20,26 @@ constexpr std::int64_t kKeys = 128;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Workspace {
-  Workspace(const InstructionSet& set, std::int64_t head_dim, std::int64_t value_dim, float* memory)
-      : head_stride(round_up(head_dim, set.lanes)), value_stride(round_up(value_dim, set.lanes)) {
+  Workspace(const InstructionSet& set, const PanelShape& shape, float* memory) {
     Carver carver(memory);
-    blocks = {whole_panels(set, kPackedFloats / (3 * head_dim + 2 * value_dim)), kKeys};
-    q = carver.take(blocks.queries * head_stride);
-    q_lanes = carver.take(blocks.queries * head_dim);
-    dq_lanes = carver.take(blocks.queries * head_dim);
-    d_out = carver.take(blocks.queries * value_stride);
-    d_out_lanes = carver.take(blocks.queries * value_dim);
+    blocks = {whole_panels(set, kPackedFloats / (3 * shape.head_dim + 2 * shape.value_dim)), kKeys};
+    q = carver.take(blocks.queries * shape.head_stride);
+    q_lanes = carver.take(blocks.queries * shape.head_dim);
+    dq_lanes = carver.take(blocks.queries * shape.head_dim);
+    d_out = carver.take(blocks.queries * shape.value_stride);
+    d_out_lanes = carver.take(blocks.queries * shape.value_dim);
     lse = carver.take(blocks.queries);
     delta = carver.take(blocks.queries);
-    k = carver.take(blocks.keys * head_stride);
-    dk = carver.take(blocks.keys * head_stride);
-    v = carver.take(blocks.keys * value_stride);
-    dv = carver.take(blocks.keys * value_stride);
+    k = carver.take(blocks.keys * shape.head_stride);
+    dk = carver.take(blocks.keys * shape.head_stride);
+    v = carver.take(blocks.keys * shape.value_stride);
+    dv = carver.take(blocks.keys * shape.value_stride);
     weights = carver.take(blocks.keys * set.width);
     d_weights = carver.take(blocks.keys * set.width);
     floats = carver.taken();
   }
 
   Blocks blocks;
-  std::int64_t head_stride, value_stride;
   float* q;                    // [panel][width][head_stride]
   float* q_lanes;              // [panel][head_dim][width], times scale * log2(e)
   float* dq_lanes;             // [panel][head_dim][width]
@@ -56,30 +54,24 @@ struct Workspace {
 
 class BackwardPass final : public Pass {
  public:
-  BackwardPass(const InstructionSet& set, const Workspace& space, const BackwardBlock& block,
-               const TensorView& dq, const TensorView& dk, const TensorView& dv)
-      : set_(set),
-        space_(space),
-        block_(block),
-        dq_(dq),
-        dk_(dk),
-        dv_(dv),
-        head_dim_(block.k.head_dim),
-        value_dim_(block.v.head_dim) {}
+  BackwardPass(const InstructionSet& set, const PanelShape& shape, const Workspace& space,
+               const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
+               const TensorView& dv)
+      : set_(set), shape_(shape), space_(space), block_(block), dq_(dq), dk_(dk), dv_(dv) {}
 
   void load_queries(const HeadRows& queries) override {
     const std::int64_t count = queries.rows.count;
-    load_rows(block_.q, queries, space_.q, space_.head_stride);
-    load_rows(block_.d_out, queries, space_.d_out, space_.value_stride);
+    load_rows(block_.q, queries, space_.q, shape_.head_stride);
+    load_rows(block_.d_out, queries, space_.d_out, shape_.value_stride);
     load_row_values(queries);
-    std::fill_n(space_.dq_lanes, round_up(count, set_.lanes) * head_dim_, 0.0f);
+    std::fill_n(space_.dq_lanes, round_up(count, set_.lanes) * shape_.head_dim, 0.0f);
     const auto scale = static_cast<float>(block_.logits.scale * std::numbers::log2e);
     for (std::int64_t i = 0; i < count; i += set_.width) {
       const std::int64_t width = panel_width(set_, count - i);
-      set_.transpose(width, head_dim_, scale, space_.q + i * space_.head_stride, space_.head_stride,
-                     space_.q_lanes + i * head_dim_, width);
-      set_.transpose(width, value_dim_, 1.0f, space_.d_out + i * space_.value_stride,
-                     space_.value_stride, space_.d_out_lanes + i * value_dim_, width);
+      set_.transpose(width, shape_.head_dim, scale, space_.q + i * shape_.head_stride,
+                     shape_.head_stride, space_.q_lanes + i * shape_.head_dim, width);
+      set_.transpose(width, shape_.value_dim, 1.0f, space_.d_out + i * shape_.value_stride,
+                     shape_.value_stride, space_.d_out_lanes + i * shape_.value_dim, width);
     }
   }
 
@@ -87,35 +79,24 @@ class BackwardPass final : public Pass {
     const auto& [b, h, rows] = keys;
     copy_on_host(select(block_.k, b, h, rows), packed_k(space_.k, rows.count));
     copy_on_host(select(block_.v, b, h, rows), packed_v(space_.v, rows.count));
-    std::fill_n(space_.dk, rows.count * space_.head_stride, 0.0f);
-    std::fill_n(space_.dv, rows.count * space_.value_stride, 0.0f);
+    std::fill_n(space_.dk, rows.count * shape_.head_stride, 0.0f);
+    std::fill_n(space_.dv, rows.count * shape_.value_stride, 0.0f);
   }
 
   void compute(std::int64_t query, std::int64_t key, const PanelExtent& extent) override {
-    BackwardPanel panel;
-    static_cast<PanelExtent&>(panel) = extent;
-    panel.head_dim = head_dim_;
-    panel.value_dim = value_dim_;
-    panel.head_stride = space_.head_stride;
-    panel.value_stride = space_.value_stride;
-    if (block_.logits.softcap) {
-      panel.cap = static_cast<float>(*block_.logits.softcap * std::numbers::log2e);
-    }
-    panel.q_lanes = space_.q_lanes + query * head_dim_;
-    panel.k = space_.k + key * space_.head_stride;
-    panel.v = space_.v + key * space_.value_stride;
-    panel.weights = space_.weights;
-    panel.q = space_.q + query * space_.head_stride;
-    panel.d_out = space_.d_out + query * space_.value_stride;
-    panel.d_out_lanes = space_.d_out_lanes + query * value_dim_;
-    panel.lse = space_.lse + query;
-    panel.delta = space_.delta + query;
-    panel.scale = static_cast<float>(block_.logits.scale);
-    panel.dq_lanes = space_.dq_lanes + query * head_dim_;
-    panel.dk = space_.dk + key * space_.head_stride;
-    panel.dv = space_.dv + key * space_.value_stride;
-    panel.d_weights = space_.d_weights;
-    set_.backward(panel);
+    set_.backward({{extent, shape_, space_.q_lanes + query * shape_.head_dim,
+                    space_.k + key * shape_.head_stride, space_.v + key * shape_.value_stride,
+                    space_.weights},
+                   space_.q + query * shape_.head_stride,
+                   space_.d_out + query * shape_.value_stride,
+                   space_.d_out_lanes + query * shape_.value_dim,
+                   space_.lse + query,
+                   space_.delta + query,
+                   static_cast<float>(block_.logits.scale),
+                   space_.dq_lanes + query * shape_.head_dim,
+                   space_.dk + key * shape_.head_stride,
+                   space_.dv + key * shape_.value_stride,
+                   space_.d_weights});
   }
 
   void store_keys(const HeadRows& keys) override {
@@ -128,23 +109,23 @@ class BackwardPass final : public Pass {
     const auto& [b, h, rows] = queries;
     for (std::int64_t i = 0; i < rows.count; i += set_.width) {
       const std::int64_t count = std::min(set_.width, rows.count - i);
-      float* dq = space_.q + i * space_.head_stride;  // q is no longer needed
-      set_.transpose(head_dim_, count, 1.0f, space_.dq_lanes + i * head_dim_,
-                     panel_width(set_, count), dq, space_.head_stride);
+      float* dq = space_.q + i * shape_.head_stride;  // q is no longer needed
+      set_.transpose(shape_.head_dim, count, 1.0f, space_.dq_lanes + i * shape_.head_dim,
+                     panel_width(set_, count), dq, shape_.head_stride);
     }
     accumulate_on_host(packed_k(space_.q, rows.count), select(dq_, b, h, rows));
   }
 
  private:
   TensorView packed_k(float* data, std::int64_t rows) const {
-    return packed_rows(data, rows, head_dim_, space_.head_stride);
+    return packed_rows(data, rows, shape_.head_dim, shape_.head_stride);
   }
   TensorView packed_v(float* data, std::int64_t rows) const {
-    return packed_rows(data, rows, value_dim_, space_.value_stride);
+    return packed_rows(data, rows, shape_.value_dim, shape_.value_stride);
   }
 
-  // As fp32, with zeros behind the last column and behind the last row, up to a whole vector: they
-  // take part in the products over queries.
+  // As fp32, with zeros behind the last column, which the products over queries write back, and
+  // behind the last row, which become lanes; up to a whole vector.
   void load_rows(const ConstTensorView& view, const HeadRows& queries, float* to,
                  std::int64_t stride) const {
     const auto& [b, h, rows] = queries;
@@ -163,29 +144,30 @@ class BackwardPass final : public Pass {
       float& lse = space_.lse[i];  // +inf makes all weights zero, for rows that saw nothing too
       lse = lse == -kInfinity ? kInfinity : lse * std::numbers::log2e_v<float>;
     }
-    std::fill(space_.lse + rows.count, space_.lse + lanes, kInfinity);
+    std::fill(space_.lse + rows.count, space_.lse + lanes, 0.0f);
     std::fill(space_.delta + rows.count, space_.delta + lanes, 0.0f);
   }
 
   const InstructionSet& set_;
+  const PanelShape& shape_;
   const Workspace& space_;
   const BackwardBlock& block_;
   const TensorView &dq_, &dk_, &dv_;
-  const std::int64_t head_dim_, value_dim_;
 };
 
 }  // namespace
 
 std::int64_t backward_workspace(const InstructionSet& set, std::int64_t head_dim,
                                 std::int64_t value_dim) {
-  return Workspace(set, head_dim, value_dim, nullptr).floats;
+  return Workspace(set, panel_shape(set, head_dim, value_dim), nullptr).floats;
 }
 
 void backward(const InstructionSet& set, float* workspace, comm::Device& device,
               const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
               const TensorView& dv) {
-  const Workspace space(set, block.k.head_dim, block.v.head_dim, workspace);
-  BackwardPass pass(set, space, block, dq, dk, dv);
+  const PanelShape shape = panel_shape(set, block.k.head_dim, block.v.head_dim, block.logits);
+  const Workspace space(set, shape, workspace);
+  BackwardPass pass(set, shape, space, block, dq, dk, dv);
   walk(set, space.blocks, block.tiles, block.q, block.k, device, pass);
 }
 

@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "attention/kernels/cpu_panel.cpp"
 #include "hwy/foreach_target.h"
 // The order matters.
+#include "attention/kernels/cpu_band-inl.hpp"
 #include "attention/kernels/cpu_softmax-inl.hpp"
 #include "hwy/highway.h"
 
@@ -62,22 +63,28 @@ void transpose(std::int64_t rows, std::int64_t columns, float scale, const float
   }
 }
 
-// logits[keys][width] = K Q^T, capped and masked.
+// logits[keys][width] = K Q^T, capped
 void compute_logits(const Panel& panel) {
   multiply<Contiguous::depth>(panel.keys, panel.width,
                               {panel.head_dim, panel.k, panel.head_stride, panel.q_lanes,
                                panel.width, panel.weights, panel.width, Start::zero, nullptr});
   if (panel.cap) cap_logits(panel);
-  mask_logits(panel);
+}
+
+PackedMatrix head_rows(const Panel& panel, const float* rows) {
+  return {rows, panel.head_dim, panel.head_stride};
+}
+PackedMatrix value_rows(const Panel& panel, const float* rows) {
+  return {rows, panel.value_dim, panel.value_stride};
 }
 
 void forward(const ForwardPanel& panel) {
   compute_logits(panel);
+  mask(panel, panel.weights, -kInfinity);
   softmax(panel);
   // out^T = decay * out^T + V^T P
-  multiply<Contiguous::row>(panel.value_dim, panel.width,
-                            {panel.keys, panel.v, panel.value_stride, panel.weights, panel.width,
-                             panel.out_lanes, panel.width, Start::scaled, panel.decay});
+  sum_over_keys(panel, value_rows(panel, panel.v), panel.weights, panel.out_lanes, Start::scaled,
+                panel.decay);
 }
 
 void backward(const BackwardPanel& panel) {
@@ -87,20 +94,14 @@ void backward(const BackwardPanel& panel) {
                               {panel.value_dim, panel.v, panel.value_stride, panel.d_out_lanes,
                                panel.width, panel.d_weights, panel.width, Start::zero, nullptr});
   panel.cap ? softmax_gradient<true>(panel) : softmax_gradient<false>(panel);
-  // dv += P d_out
-  multiply<Contiguous::depth>(
-      panel.keys, panel.value_stride,
-      {panel.width, panel.weights, panel.width, panel.d_out, panel.value_stride, panel.dv,
-       panel.value_stride, Start::held, nullptr});
-  // dk += dS q
-  multiply<Contiguous::depth>(
-      panel.keys, panel.head_stride,
-      {panel.width, panel.d_weights, panel.width, panel.q, panel.head_stride, panel.dk,
-       panel.head_stride, Start::held, nullptr});
-  // dq^T += K^T dS
-  multiply<Contiguous::row>(panel.head_dim, panel.width,
-                            {panel.keys, panel.k, panel.head_stride, panel.d_weights, panel.width,
-                             panel.dq_lanes, panel.width, Start::held, nullptr});
+  // Only here, since a row whose lse is NaN has no other weights.
+  mask(panel, panel.weights, 0);
+  mask(panel, panel.d_weights, 0);
+  // dv += P d_out, dk += dS q, dq^T += K^T dS
+  sum_over_lanes(panel, value_rows(panel, panel.d_out), panel.weights, panel.dv);
+  sum_over_lanes(panel, head_rows(panel, panel.q), panel.d_weights, panel.dk);
+  sum_over_keys(panel, head_rows(panel, panel.k), panel.d_weights, panel.dq_lanes, Start::held,
+                nullptr);
 }
 
 const InstructionSet* compiled() {

@@ -7,19 +7,22 @@
 namespace ringspan::attention::cpu {
 
 struct PanelExtent {
-  std::int64_t width;  // lanes: a multiple of the vector, at most InstructionSet::width
+  std::int64_t width;    // lanes: a multiple of the vector, at most InstructionSet::width
+  std::int64_t queries;  // in the first lanes
   std::int64_t keys;
   std::int64_t lo, hi;  // the query in lane i sees key j iff lo <= j - i <= hi
 };
 
+/// What the panels of one block of attention have in common.
+struct PanelShape {
+  std::int64_t head_dim, value_dim;
+  std::int64_t head_stride, value_stride;  // of packed rows: up to whole vectors
+  std::optional<float> cap;                // of the logits, times log2(e)
+};
+
 /// A few queries, one to a vector lane, against a block of keys: the piece of attention that stays
 /// in the nearest caches. Lanes behind the last query hold zeros and their results are ignored.
-/// Rows are a `stride` of whole vectors apart.
-struct Panel : PanelExtent {
-  std::int64_t head_dim, value_dim;
-  std::int64_t head_stride, value_stride;
-  std::optional<float> cap;  // of the logits, times log2(e)
-
+struct Panel : PanelExtent, PanelShape {
   const float* q_lanes;  // [head_dim][width], times scale * log2(e)
   const float* k;        // [keys][head_stride]
   const float* v;        // [keys][value_stride]
@@ -36,10 +39,10 @@ struct ForwardPanel : Panel {
 
 /// Adds to the gradients of the queries and of the keys.
 struct BackwardPanel : Panel {
-  const float* q;            // [width][head_stride], as it came
-  const float* d_out;        // [width][value_stride]
+  const float* q;            // [queries][head_stride], as it came, zeros behind the last column
+  const float* d_out;        // [queries][value_stride], the same
   const float* d_out_lanes;  // [value_dim][width]
-  const float* lse;          // [width], times log2(e); +inf in lanes behind the last query
+  const float* lse;          // [width], times log2(e); +inf for rows that saw nothing
   const float* delta;        // [width]
   float scale;
   float* dq_lanes;   // [head_dim][width]

@@ -75,24 +75,6 @@ inline void cap_logits(const Panel& panel) {
   }
 }
 
-/// Makes the logits outside of the band -inf. Keys that every lane sees are left alone.
-inline void mask_logits(const Panel& panel) {
-  for (std::int64_t key = 0; key < panel.keys; ++key) {
-    const std::int64_t first = key - panel.hi, last = key - panel.lo;  // lanes that see the key
-    if (first <= 0 && last >= panel.width - 1) continue;
-    const Vector from = hn::Set(kFloats, static_cast<float>(std::max<std::int64_t>(first, 0)));
-    const Vector to = hn::Set(kFloats, static_cast<float>(std::min(last, panel.width)));
-    for (std::int64_t j = 0; j < panel.width; j += kLanes) {
-      float* logit = panel.weights + key * panel.width + j;
-      const Vector lane = hn::Iota(kFloats, static_cast<float>(j));
-      const auto visible = hn::And(hn::Ge(lane, from), hn::Le(lane, to));
-      const Vector masked =
-          hn::IfThenElse(visible, hn::LoadU(kFloats, logit), hn::Set(kFloats, -kInfinity));
-      hn::StoreU(masked, kFloats, logit);
-    }
-  }
-}
-
 /// Maximum over the keys of the lanes from j on. Four chains hide the latency.
 HWY_INLINE Vector column_maximum(const Panel& panel, std::int64_t j) {
   const float* column = panel.weights + j;
@@ -155,8 +137,6 @@ inline void softmax_gradient(const BackwardPanel& panel) {
         const Vector slope = hn::NegMulAdd(t, t, hn::Set(kFloats, 1.0f));
         d_logit = hn::Mul(d_logit, slope);
       }
-      // What is not seen has no gradient, however large its value; a NaN stays one.
-      d_logit = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(kFloats)), d_logit);
       hn::StoreU(p, kFloats, weight);
       hn::StoreU(d_logit, kFloats, d_weight);
       weight += panel.width;

@@ -41,9 +41,10 @@ struct HeadWalk {
       const Range seen = visible(tile, panel, keys);
       if (seen.first >= seen.end) continue;
       const std::int64_t shift = seen.first - panel.first;
+      const std::int64_t count = panel.end - panel.first;
       pass.compute(first - queries.first, seen.first - keys.first,
-                   {panel_width(set, panel.end - panel.first), seen.end - seen.first,
-                    tile.lo - shift, tile.hi - shift});
+                   {panel_width(set, count), count, seen.end - seen.first, tile.lo - shift,
+                    tile.hi - shift});
       device.poll();
     }
   }

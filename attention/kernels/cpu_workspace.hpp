@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <type_traits>
 
+#include "attention/kernels.hpp"
+#include "attention/kernels/cpu_panel.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tile.hpp"
 
@@ -31,6 +34,15 @@ class Carver {
   float* memory_;
   std::int64_t taken_ = 0;
 };
+
+/// Of the panels for logits of this kind.
+inline PanelShape panel_shape(const InstructionSet& set, std::int64_t head_dim,
+                              std::int64_t value_dim, const Logits& logits = {}) {
+  PanelShape shape{
+      head_dim, value_dim, round_up(head_dim, set.lanes), round_up(value_dim, set.lanes), {}};
+  if (logits.softcap) shape.cap = static_cast<float>(*logits.softcap * std::numbers::log2e);
+  return shape;
+}
 
 /// Packed fp32 rows in the workspace, as a view.
 inline TensorView packed_rows(float* data, std::int64_t rows, std::int64_t dim,
