@@ -17,7 +17,9 @@ void note(int signal) {
 
 }  // namespace
 
-void catch_interrupt() { std::signal(SIGINT, note); }
+void catch_interrupt() {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, note);
+}
 bool interrupted() { return noted.load(); }
 
 }  // namespace ringspan::bench

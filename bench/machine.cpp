@@ -30,7 +30,7 @@ std::string Machine::name() const {
   return concat(processor, " (", cores, cores == 1 ? " core)" : " cores)");
 }
 
-Machine this_machine() {
+Machine this_machine(Cores cores) {
   hwloc_topology_t topology = nullptr;
   hwloc_topology_init(&topology);
   const std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, void (*)(hwloc_topology_t)> owner(
@@ -38,8 +38,8 @@ Machine this_machine() {
   if (hwloc_topology_load(topology) != 0) {
     throw Error(ErrorKind::system, "hwloc cannot read this machine's topology");
   }
-  hwloc_bitmap_t bound = hwloc_bitmap_alloc();  // taskset and the like
-  if (hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0) {
+  hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+  if (cores == Cores::bound && hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0) {
     hwloc_topology_restrict(topology, bound, 0);
   }
   hwloc_bitmap_free(bound);

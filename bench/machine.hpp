@@ -7,7 +7,7 @@
 
 namespace ringspan::bench {
 
-/// The processors and memory this process may use, as hwloc sees them.
+/// Processors and memory, as hwloc sees them.
 struct Machine {
   struct Cache {
     int level = 0;
@@ -24,6 +24,9 @@ struct Machine {
   std::string name() const;
 };
 
-Machine this_machine();
+/// Of the cores: those that this process is bound to (taskset and the like), or all.
+enum class Cores { bound, all };
+
+Machine this_machine(Cores cores = Cores::bound);
 
 }  // namespace ringspan::bench

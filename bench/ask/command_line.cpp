@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -98,6 +99,24 @@ CommandLine parse_command_line(std::span<const char* const> arguments) {
   }
   merge_config(line.options);
   return line;
+}
+
+std::string text(const CommandLine& line) {
+  using Json = nlohmann::json;
+  const Json json = {{"command", line.command},
+                     {"options", line.options},
+                     {"peak", line.info.peak},
+                     {"json", line.info.json},
+                     {"help", line.help}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+CommandLine command_line(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return {json["command"],
+          json["options"].get<OptionTexts>(),
+          {.peak = json["peak"], .json = json["json"]},
+          json["help"]};
 }
 
 }  // namespace ringspan::bench

@@ -20,4 +20,9 @@ struct CommandLine {
 /// Throws invalid_argument with one line for anything it does not know.
 CommandLine parse_command_line(std::span<const char* const> arguments);
 
+/// The same as text, for other processes, which may not see the file of --config; of a file name
+/// that is no UTF-8 only the first process needs every byte.
+std::string text(const CommandLine& line);
+CommandLine command_line(const std::string& text);
+
 }  // namespace ringspan::bench

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "bench/ask/models.hpp"
 #include "comm/error.hpp"
+#include "comm/launch.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -33,14 +35,26 @@ std::int64_t global_tokens(const Point& point) {
   return tokens;
 }
 
+/// Ranks on the node that has most of them.
+std::int64_t ranks_per_node(const Point& point, std::span<const int> nodes) {
+  const auto ranks = static_cast<std::size_t>(point.ranks);
+  if (!comm::backend(point.transport).process || ranks > nodes.size()) return point.ranks;
+  std::map<int, std::int64_t> on_node;
+  for (const int node : nodes.first(ranks)) ++on_node[node];
+  return std::max_element(on_node.begin(), on_node.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->second;
+}
+
 /// Fills in what was left open, and clears what the schedule does not have.
-void settle(Point& point) {
+void settle(Point& point, std::span<const int> nodes) {
   const ScheduleEntry& schedule = schedule_entry(point.schedule);
   if (point.tokens_per_rank > 0) point.sequence_length = global_tokens(point);
   if (point.kv_heads == 0) point.kv_heads = point.heads;
   if (point.value_dim == 0) point.value_dim = point.head_dim;
-  const bool one_node = point.ranks_per_node == 0 || point.ranks_per_node > point.ranks;
-  if (one_node) point.ranks_per_node = point.ranks;
+  point.pretended_ranks_per_node = std::min(point.ranks_per_node, point.ranks);
+  point.ranks_per_node = point.pretended_ranks_per_node > 0 ? point.pretended_ranks_per_node
+                                                            : ranks_per_node(point, nodes);
 
   if (!schedule.takes_layout || point.layout.empty()) {
     point.layout = attention::name(schedule.layout);
@@ -78,7 +92,7 @@ void require_used(const Axes& axes, const std::vector<Point>& points) {
 
 }  // namespace
 
-std::vector<Point> points(const Axes& axes) {
+std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
   std::vector<Point> product(1);
   for (const auto& axis : axes.numbers) {
     multiply(product, axis.values,
@@ -101,7 +115,7 @@ std::vector<Point> points(const Axes& axes) {
   std::set<Point> seen;
   std::vector<Point> distinct;
   for (Point& point : product) {
-    settle(point);
+    settle(point, nodes);
     if (seen.insert(point).second) distinct.push_back(std::move(point));
   }
   std::stable_sort(distinct.begin(), distinct.end(),

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Point {
   std::string transport = "threads", device = "host", cluster, kernel = "cpu";
   std::string schedule = "zigzag", layout, pass = "forward", dtype = "fp32";
   std::int64_t ranks = 1, ranks_per_node = 0, ulysses_degree = 0, ring_degree = 0;
+  std::int64_t pretended_ranks_per_node = 0;  // what was asked for; 0: nodes are what they are
   std::string placement, all_to_all, hop = "copy", backward;
   std::int64_t sequence_length = 1, tokens_per_rank = 0, batch = 1;
   std::int64_t heads = 1, kv_heads = 0, head_dim = 64, value_dim = 0;
@@ -42,8 +44,9 @@ struct Axes {
 
 /// Every combination once, with what was left open filled in and axes that a schedule does not have
 /// left empty; fewer ranks first, so that efficiencies find their baseline. Throws invalid_argument
-/// for an axis that none of the schedules has.
-std::vector<Point> points(const Axes& axes);
+/// for an axis that none of the schedules has. `nodes`: where each process is, for transports whose
+/// ranks are processes.
+std::vector<Point> points(const Axes& axes, std::span<const int> nodes = {});
 
 /// What the attention library is asked for. They throw invalid_argument for an illegal point.
 attention::ScheduleOptions schedule_options(const Point& point);

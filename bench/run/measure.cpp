@@ -15,7 +15,7 @@ namespace {
 comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& options) {
   comm::LaunchOptions launch = comm::launch_options_from_environment();
   launch.ranks = static_cast<int>(point.ranks);
-  launch.ranks_per_node = static_cast<int>(point.ranks_per_node);
+  launch.ranks_per_node = static_cast<int>(point.pretended_ranks_per_node);
   launch.hop = point.hop == "reference" ? comm::Hop::reference : comm::Hop::copy;
   if (options.deadline) launch.deadline = *options.deadline;
   return launch;
@@ -102,8 +102,8 @@ Measurement measure(const Point& point, const MeasureOptions& options) {
   Measurement result;
   comm::launch(
       point.transport, launch_options(point, options), [&](const comm::Communicator& world) {
-        std::unique_ptr<Watchdog> watchdog;
-        if (world.rank() == 0) {
+        std::unique_ptr<Watchdog> watchdog;  // one in a process
+        if (world.rank() == 0 || comm::backend(point.transport).process) {
           watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
         }
         Measurement measured =

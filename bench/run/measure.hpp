@@ -27,7 +27,8 @@ struct Measurement {
 
 /// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
 /// Throws the Error that refused the point, or that ended it: a rank's own, or aborted after
-/// --point-timeout or Ctrl-C.
+/// --point-timeout or Ctrl-C. Where ranks are processes, each of them calls it; only the first
+/// gets what was measured.
 Measurement measure(const Point& point, const MeasureOptions& options);
 
 }  // namespace ringspan::bench

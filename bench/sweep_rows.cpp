@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sweep_rows.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "attention/closed_forms.hpp"
+#include "bench/commit.hpp"
+#include "bench/fma_peak.hpp"
+#include "bench/judge/judgement.hpp"
+#include "bench/rows/csv_reader.hpp"
+#include "bench/rows/efficiency.hpp"
+#include "bench/run/bytes_needed.hpp"
+#include "bench/run/rank_run.hpp"
+#include "bench/sweep.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+std::optional<double> flops(const Point& point, const MeasureOptions& options) {
+  if (point.kernel == "null") return std::nullopt;
+  const attention::Problem asked = problem(point, options);
+  return (point.has_forward() ? attention::forward_flops(asked) : 0) +
+         (point.has_backward() ? attention::backward_flops(asked) : 0);
+}
+
+/// The reason in one line.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// Refuses to open what is no file of rows, or not one to be continued.
+std::unique_ptr<CsvReporter> open_csv(const SweepOptions& options) {
+  if (options.csv.empty()) return nullptr;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(options.csv, error);
+  RINGSPAN_REQUIRE(status.type() != std::filesystem::file_type::none, "--csv: cannot write ",
+                   options.csv, ": ", error.message());
+  if (std::filesystem::exists(status)) {
+    RINGSPAN_REQUIRE(std::filesystem::is_regular_file(status), "--csv: ", options.csv,
+                     " is not a regular file");
+    RINGSPAN_REQUIRE(options.resume, "--csv: ", options.csv,
+                     " exists; continue it with --resume, or give another name");
+  }
+  return std::make_unique<CsvReporter>(options.csv);
+}
+
+std::vector<std::size_t> missing_points(const std::vector<Point>& points,
+                                        const std::vector<Cells>& rows) {
+  std::set<std::string> done;
+  for (const Cells& row : rows) done.insert(key(row));
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (done.count(key(points[i])) == 0) missing.push_back(i);
+  }
+  return missing;
+}
+
+}  // namespace
+
+SweepRows::SweepRows(const SweepOptions& options, const std::vector<Point>& points,
+                     const Hosts& hosts)
+    : options_(options),
+      points_(points),
+      hosts_(hosts),
+      reporter_(open_csv(options)),
+      finished_(reporter_ ? read_csv(options.csv) : std::vector<Cells>()),
+      missing_(missing_points(points, finished_)),
+      progress_(missing_.size()),
+      legal_(!finished_.empty()) {}
+
+std::optional<std::size_t> SweepRows::next() {
+  for (; at_ < missing_.size(); ++at_) {
+    const Point& point = points_[missing_[at_]];
+    progress_.begin(point);
+    try {
+      require_memory(point);
+      return missing_[at_];
+    } catch (const Error&) {
+      add(refused(point, std::current_exception()));
+    }
+  }
+  return std::nullopt;
+}
+
+void SweepRows::record(const Outcome& outcome) {
+  const Point& point = points_[missing_[at_++]];
+  add(outcome.measurement ? judged(point, *outcome.measurement) : refused(point, outcome.failure));
+}
+
+/// Asked before anything whose own size grows with the point's, as sampled documents do.
+void SweepRows::require_memory(const Point& point) const {
+  const double bytes_per_rank = bytes_needed(point) / static_cast<double>(point.ranks);
+  for (const Hosts::Share& host : hosts_.shares(point)) {
+    const double bytes = bytes_per_rank * static_cast<double>(host.ranks);
+    RINGSPAN_REQUIRE(bytes <= static_cast<double>(host.memory_bytes), point.schedule, " takes ",
+                     std::ceil(bytes / (1 << 30)), " GiB for inputs, outputs and buffers on ",
+                     host.ranks, host.ranks == 1 ? " rank" : " ranks", "; the machine has ",
+                     host.memory_bytes >> 30);
+  }
+}
+
+Row SweepRows::empty_row(const Point& point) const {
+  return {hosts_.machine().name(), kCommit, std::string(comm::backend(point.transport).world),
+          point, options_.measure.repeats};
+}
+
+Row SweepRows::judged(const Point& point, const Measurement& measurement) {
+  Row row = empty_row(point);
+  row.result = result_of(point, measurement, flops(point, options_.measure));
+  row.status = judge(measurement);
+  if (point.has_backward()) note_unchecked(measurement);
+  if (row.status == "ok") row.status = judged_speed(point, *row.result);
+  if (row.status == "ok") fill_efficiencies(row, finished_);
+  failed_ |= row.status != "ok";
+  legal_ = true;
+  return row;
+}
+
+Row SweepRows::refused(const Point& point, const std::exception_ptr& reason) {
+  Row row = empty_row(point);
+  bool illegal = false, given_up = false;
+  try {
+    std::rethrow_exception(reason);
+  } catch (const Error& error) {
+    row.status = one_line(error.what());
+    illegal = error.kind() == ErrorKind::invalid_argument;
+    given_up = error.kind() == ErrorKind::aborted;  // after --point-timeout
+  } catch (const std::exception& error) {
+    row.status = one_line(error.what());
+  }
+  if (illegal && refusal_.empty()) refusal_ = row.status;
+  legal_ |= !illegal;
+  failed_ |= !illegal && !given_up;
+  return row;
+}
+
+/// The peak is measured when first needed, and once more before a row is called impossible.
+std::string SweepRows::judged_speed(const Point& point, const Result& result) {
+  std::int64_t cores = 0;
+  for (const Hosts::Share& host : hosts_.shares(point)) cores += std::min(host.ranks, host.cores);
+  const auto used = static_cast<double>(cores);
+  if (peak_gflops_ == 0) peak_gflops_ = fma_peak_gflops(0.1);
+  const std::string status = judge_speed(point, result, peak_gflops_ * used);
+  if (status == "ok") return status;
+  peak_gflops_ = std::max(peak_gflops_, fma_peak_gflops(0.5));
+  return judge_speed(point, result, peak_gflops_ * used);
+}
+
+/// Rows are reported as they come; illegal ones wait for the first legal one, because a sweep
+/// without any is bad input and writes nothing.
+void SweepRows::add(Row row) {
+  waiting_.push_back(std::move(row));
+  if (legal_) report();
+}
+
+void SweepRows::report() {
+  progress_.clear_line();
+  if (!noted_) notes();
+  for (const Row& row : waiting_) {
+    progress_.end(row);
+    finished_.push_back(cells(row));
+    if (reporter_) reporter_->append(finished_.back());
+  }
+  waiting_.clear();
+}
+
+/// What a reader of the numbers must know; once, on standard error.
+void SweepRows::notes() {
+  noted_ = true;
+  const auto any = [this](const auto& predicate) {
+    return std::any_of(points_.begin(), points_.end(), predicate);
+  };
+  if (any([](const Point& p) { return p.transport == "threads" && p.hop == "copy"; })) {
+    spdlog::info(
+        "on threads with copies nothing is hidden by nature: no copy engine moves bytes "
+        "while the cores compute");
+  }
+  const auto crowded = [this](const Point& point) {
+    const auto hosts = hosts_.shares(point);
+    return std::any_of(hosts.begin(), hosts.end(),
+                       [](const Hosts::Share& host) { return host.ranks > host.cores; });
+  };
+  if (any(crowded)) {
+    spdlog::info(
+        "some points have more ranks than the {} cores: they are correct, but their "
+        "times mean little",
+        hosts_.machine().cores);
+  }
+  if (std::getenv("RINGSPAN_DEBUG")) spdlog::info("RINGSPAN_DEBUG is set: it costs time");
+}
+
+/// What "ok" does not say; once, on standard error.
+void SweepRows::note_unchecked(const Measurement& measurement) {
+  if (!measurement.deviation || measurement.sampled_keys > 0) return;
+  if (std::exchange(noted_unchecked_, true)) return;
+  progress_.clear_line();
+  spdlog::info(
+      "--check: at some points every key is seen by so many queries that no single key's dk and "
+      "dv were compared{}",
+      options_.measure.sinks ? "" : "; dv was, summed over all keys of a head");
+}
+
+int SweepRows::interrupt() {
+  report();
+  spdlog::warn("interrupted; finished rows are kept{}",
+               reporter_ ? ", continue with --resume" : "");
+  return kExitInterrupted;
+}
+
+int SweepRows::finish() {
+  progress_.clear_line();
+  RINGSPAN_REQUIRE(legal_ || refusal_.empty(), refusal_);
+  if (missing_.empty()) spdlog::info("{} already holds every point", options_.csv);
+  return failed_ ? kExitFailed : kExitOk;
+}
+
+}  // namespace ringspan::bench
