@@ -16,16 +16,16 @@
 #include <algorithm>
 #include <vector>
 
+#include "attention/closed_forms/exchange_traffic.hpp"
 #include "attention/schedules/head_split.hpp"
 #include "attention/schedules/schedule_choice.hpp"
+#include "attention/schedules/usp_position.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
 namespace {
 
 enum class Pass { forward, backward };
-
-Traffic message(std::int64_t bytes) { return {bytes, bytes > 0}; }
 
 /// K and V of some tokens, or their gradients.
 std::int64_t kv_bytes(const Shape& shape, DType dtype, std::int64_t tokens) {
@@ -82,58 +82,64 @@ class Visibility {
 
 /// Ring reduce_scatter, which sends all parts but the own, then ring all_gather, which sends all
 /// but the next rank's.
-Traffic all_reduce_traffic(std::int64_t elements, std::int64_t element_bytes, int ranks, int rank) {
+Traffic all_reduce_traffic(const Group& group, std::int64_t elements, std::int64_t element_bytes) {
   Traffic traffic;
-  for (int part = 0; part < ranks; ++part) {
-    const Traffic sent = message(split_evenly(elements, ranks, part).count * element_bytes);
-    if (part != rank) traffic += sent;
-    if (part != (rank + 1) % ranks) traffic += sent;
+  for (int part = 0; part < group.size(); ++part) {
+    const Traffic sent = group.message(
+        group.next(), split_evenly(elements, group.size(), part).count * element_bytes);
+    if (part != group.rank) traffic += sent;
+    if (part != group.next()) traffic += sent;
   }
   return traffic;
 }
 
-Traffic d_sinks_traffic(const Problem& problem, int ranks, int rank) {
+Traffic d_sinks_traffic(const Problem& problem, const Group& group) {
   if (!problem.sinks) return {};
   const DType dtype = accumulator(problem.shape.dtype);
-  return all_reduce_traffic(problem.shape.heads, element_bytes(dtype), ranks, rank);
+  return all_reduce_traffic(group, problem.shape.heads, element_bytes(dtype));
 }
 
-Traffic ring_traffic(Pass pass, const Problem& problem, LayoutKind layout, int ranks, int rank) {
+Traffic ring_traffic(Pass pass, const Problem& problem, LayoutKind layout, const Group& ring) {
   const Shape& shape = problem.shape;
+  const int ranks = ring.size();
   const Visibility visibility(problem, layout, ranks);
   Traffic traffic;
   for (int step = 0; step < ranks; ++step) {  // the block that is here at this step:
-    const int owner = (rank - step + ranks) % ranks;
+    const int owner = (ring.rank - step + ranks) % ranks;
     const std::int64_t count = tokens(shard(layout, problem.sequence, ranks, owner));
     const int journey = visibility.journey(owner);
-    if (step < journey) traffic += message(kv_bytes(shape, shape.dtype, count));
+    if (step < journey) traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
     if (pass == Pass::backward && journey > 0 && step <= journey) {
-      traffic += message(kv_bytes(shape, accumulator(shape.dtype), count));
+      const int to = step == journey ? owner : ring.next();
+      traffic += ring.message(to, kv_bytes(shape, accumulator(shape.dtype), count));
     }
   }
-  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ranks, rank);
+  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ring);
   return traffic;
 }
 
-Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layout, int ranks,
-                              int rank) {
+Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layout,
+                              const Group& ring) {
   const Shape& shape = problem.shape;
   Traffic traffic;
-  for (int owner = 0; owner < ranks; ++owner) {
-    const std::int64_t count = tokens(shard(layout, problem.sequence, ranks, owner));
-    if (owner != (rank + 1) % ranks) traffic += message(kv_bytes(shape, shape.dtype, count));
-    if (pass == Pass::backward && owner != rank) {
-      traffic += message(kv_bytes(shape, accumulator(shape.dtype), count));
+  for (int owner = 0; owner < ring.size(); ++owner) {
+    const std::int64_t count = tokens(shard(layout, problem.sequence, ring.size(), owner));
+    if (owner != ring.next()) {
+      traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
+    }
+    if (pass == Pass::backward && owner != ring.rank) {
+      traffic += ring.message(ring.next(), kv_bytes(shape, accumulator(shape.dtype), count));
     }
   }
-  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ranks, rank);
+  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ring);
   return traffic;
 }
 
 /// The exchanges of one pass in a ulysses group whose inner shard has `tokens` tokens.
-Traffic all_to_all_traffic(Pass pass, const Problem& problem, std::int64_t tokens, int ranks,
-                           int rank, bool with_lse) {
+Traffic all_to_all_traffic(Pass pass, const Problem& problem, std::int64_t tokens,
+                           const Group& group, comm::AllToAllAlgorithm algorithm, bool with_lse) {
   const Shape& shape = problem.shape;
+  const int ranks = group.size();
   const std::vector<HeadShare> shares = split_heads(shape, ranks);
   const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
   const std::int64_t kv_e = pass == Pass::backward && replicates_kv(shape, ranks) ? a : e;
@@ -144,77 +150,100 @@ Traffic all_to_all_traffic(Pass pass, const Problem& problem, std::int64_t token
   const auto out_row = [&](int r) { return shares[r].heads.count * shape.value_dim * e; };
   const auto rows = [&](int r) { return shape.batch * split_evenly(tokens, ranks, r).count; };
 
-  Traffic traffic;
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (peer == rank) continue;
-    const bool forward = pass == Pass::forward;
-    traffic += message(forward ? rows(rank) * qkv_row(peer) : rows(rank) * out_row(peer));
-    traffic += message(forward ? rows(peer) * out_row(rank) : rows(peer) * qkv_row(rank));
-    if (with_lse) traffic += message(rows(peer) * shares[rank].heads.count * 4);
-  }
+  // To the heads: the sender's tokens, the receiver's heads. Back to the tokens: the reverse.
+  const bool forward = pass == Pass::forward;
+  Traffic traffic = exchange_traffic(group, algorithm, [&](int from, int to) {
+    return rows(from) * (forward ? qkv_row(to) : out_row(to));
+  });
+  traffic += exchange_traffic(group, algorithm, [&](int from, int to) {
+    return rows(to) * (forward ? out_row(from) : qkv_row(from));
+  });
+  if (!with_lse) return traffic;
+  traffic += exchange_traffic(group, algorithm, [&](int from, int to) {
+    return rows(to) * shares[from].heads.count * element_bytes(DType::f32);
+  });
   return traffic;
 }
 
 /// Each rank has d_sinks of its own heads, in fp32; ring all_gather.
-Traffic gather_d_sinks_traffic(const Problem& problem, int ranks, int rank) {
-  const std::vector<HeadShare> shares = split_heads(problem.shape, ranks);
+Traffic gather_d_sinks_traffic(const Problem& problem, const Group& group) {
+  const std::vector<HeadShare> shares = split_heads(problem.shape, group.size());
   Traffic traffic;
-  for (int part = 0; part < ranks; ++part) {
-    if (part != (rank + 1) % ranks) traffic += message(shares[part].heads.count * 4);
+  for (int part = 0; part < group.size(); ++part) {
+    if (part == group.next()) continue;
+    traffic += group.message(group.next(), shares[part].heads.count * element_bytes(DType::f32));
   }
   return traffic;
 }
 
+/// The two groups that a rank of usp belongs to.
+struct UspGroups {
+  Group ulysses, ring;
+};
+
+UspGroups usp_groups(const ScheduleOptions& options, const comm::World& world, int rank) {
+  const std::vector<UspPosition> positions =
+      usp_positions(options.ulysses_degree, options.placement, world.places);
+  const UspPosition& own = positions[rank];
+  UspGroups groups{{std::vector<int>(own.ulysses_degree), own.ulysses_rank, world.costs},
+                   {std::vector<int>(own.ring_degree), own.ring_rank, world.costs}};
+  for (std::size_t other = 0; other < positions.size(); ++other) {
+    const UspPosition& at = positions[other];
+    const int node = world.places[other].node;
+    if (at.ring_rank == own.ring_rank) groups.ulysses.nodes[at.ulysses_rank] = node;
+    if (at.ulysses_rank == own.ulysses_rank) groups.ring.nodes[at.ring_rank] = node;
+  }
+  return groups;
+}
+
 /// ulysses is usp whose ring has one rank.
-Traffic usp_traffic(Pass pass, const Problem& problem, LayoutKind layout, const UspPosition& at,
-                    bool with_lse) {
-  const HeadShare own = split_heads(problem.shape, at.ulysses_degree)[at.ulysses_rank];
+Traffic usp_traffic(Pass pass, const Problem& problem, LayoutKind layout, const UspGroups& groups,
+                    comm::AllToAllAlgorithm algorithm, bool with_lse) {
+  const auto& [ulysses, ring] = groups;
+  const HeadShare own = split_heads(problem.shape, ulysses.size())[ulysses.rank];
   Problem inner = problem;
   inner.shape.heads = own.heads.count;
   inner.shape.kv_heads = own.kv_heads.count;
-  Traffic traffic = ring_traffic(pass, inner, layout, at.ring_degree, at.ring_rank);
-  if (at.ulysses_degree == 1) return traffic;
-  const Shard shared = shard(layout, problem.sequence, at.ring_degree, at.ring_rank);
-  traffic += all_to_all_traffic(pass, problem, tokens(shared), at.ulysses_degree, at.ulysses_rank,
-                                with_lse);
-  if (pass == Pass::backward && problem.sinks) {
-    traffic += gather_d_sinks_traffic(problem, at.ulysses_degree, at.ulysses_rank);
-  }
+  Traffic traffic = ring_traffic(pass, inner, layout, ring);
+  if (ulysses.size() == 1) return traffic;
+  const Shard shared = shard(layout, problem.sequence, ring.size(), ring.rank);
+  traffic += all_to_all_traffic(pass, problem, tokens(shared), ulysses, algorithm, with_lse);
+  if (pass == Pass::backward && problem.sinks) traffic += gather_d_sinks_traffic(problem, ulysses);
   return traffic;
 }
 
 Traffic pass_traffic(Pass pass, std::string_view schedule, const ScheduleOptions& options,
-                     const Problem& problem, int ranks, int rank, bool with_lse) {
+                     const Problem& problem, const comm::World& world, int rank, bool with_lse) {
   require_valid(problem);
+  const int ranks = static_cast<int>(world.places.size());
   RINGSPAN_REQUIRE(rank >= 0 && rank < ranks, "traffic of rank ", rank, " of ", ranks,
                    ": a rank is at least 0 and less than their number");
-  RINGSPAN_REQUIRE(options.all_to_all == comm::AllToAllAlgorithm::direct,
-                   "traffic: only the direct all-to-all is known without the nodes of the ranks");
   const auto [family, layout] = choose_schedule(schedule, options);
+  Group all{{}, rank, world.costs};
+  for (const comm::Place& place : world.places) all.nodes.push_back(place.node);
   switch (family) {
-    case ScheduleChoice::Family::ring: return ring_traffic(pass, problem, layout, ranks, rank);
+    case ScheduleChoice::Family::ring: return ring_traffic(pass, problem, layout, all);
     case ScheduleChoice::Family::all_gather_kv:
-      return all_gather_kv_traffic(pass, problem, layout, ranks, rank);
-    case ScheduleChoice::Family::ulysses: break;
+      return all_gather_kv_traffic(pass, problem, layout, all);
     case ScheduleChoice::Family::usp:
-      RINGSPAN_REQUIRE(options.ulysses_degree > 0, "traffic: usp needs its ulysses_degree");
-      break;
+      return usp_traffic(pass, problem, layout, usp_groups(options, world, rank),
+                         options.all_to_all, with_lse);
+    case ScheduleChoice::Family::ulysses: break;
   }
-  const int degree = family == ScheduleChoice::Family::usp ? options.ulysses_degree : ranks;
-  const UspPosition at = usp_position(degree, options.placement, ranks, rank);
-  return usp_traffic(pass, problem, layout, at, with_lse);
+  const UspGroups groups{all, {{all.nodes[rank]}}};
+  return usp_traffic(pass, problem, layout, groups, options.all_to_all, with_lse);
 }
 
 }  // namespace
 
 Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
-                        const Problem& problem, int ranks, int rank, bool with_lse) {
-  return pass_traffic(Pass::forward, schedule, options, problem, ranks, rank, with_lse);
+                        const Problem& problem, const comm::World& world, int rank, bool with_lse) {
+  return pass_traffic(Pass::forward, schedule, options, problem, world, rank, with_lse);
 }
 
 Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
-                         const Problem& problem, int ranks, int rank) {
-  return pass_traffic(Pass::backward, schedule, options, problem, ranks, rank, false);
+                         const Problem& problem, const comm::World& world, int rank) {
+  return pass_traffic(Pass::backward, schedule, options, problem, world, rank, false);
 }
 
 }  // namespace ringspan::attention

@@ -12,23 +12,25 @@ namespace ringspan::attention {
 struct Traffic {
   std::int64_t bytes = 0;
   std::int64_t messages = 0;
+  std::int64_t inter_node_bytes = 0;
   Traffic& operator+=(const Traffic& other) {
     bytes += other.bytes;
     messages += other.messages;
+    inter_node_bytes += other.inter_node_bytes;
     return *this;
   }
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Traffic that a schedule must cause on rank `rank` of `ranks`, derived from the problem alone
-/// (its layout, mask and sizes), never from a plan or a counter. `with_lse`: the lse is among the
-/// outputs. Sources of the formulas stand beside them in the .cpp file. Throws invalid_argument for
-/// what a plan would refuse, and for what depends on nodes: all-to-alls that are not direct, and
-/// usp without its ulysses_degree.
+/// Traffic that a schedule on all ranks of a world must cause on rank `rank`, derived from the
+/// problem (its layout, mask and sizes) and from where the ranks are, never from a plan or a
+/// counter. `with_lse`: the lse is among the outputs. Sources of the formulas stand beside them in
+/// the .cpp file. Throws invalid_argument for what a plan would refuse.
 Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
-                        const Problem& problem, int ranks, int rank, bool with_lse = false);
+                        const Problem& problem, const comm::World& world, int rank,
+                        bool with_lse = false);
 Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
-                         const Problem& problem, int ranks, int rank);
+                         const Problem& problem, const comm::World& world, int rank);
 
 /// Over the whole sequence and batch, exact for the mask. Forward two products, q.k and p v:
 /// 2 * visible pairs * heads * (head_dim + value_dim). Backward five, of which q.k, ds k and ds q

@@ -2,10 +2,11 @@
 #include "attention/schedule.hpp"
 
 #include <cmath>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "attention/schedules/schedule_choice.hpp"
+#include "attention/schedules/usp_position.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
@@ -46,21 +47,12 @@ void require_valid(const Mask& mask) {
   require_bound("right", mask.right);
 }
 
-int ranks_per_node(const comm::Communicator& comm) {
-  std::map<int, int> ranks;  // of each node
-  for (int rank = 0; rank < comm.size(); ++rank) ++ranks[comm.place(rank).node];
-  const int of_first = ranks.begin()->second;
-  for (const auto& node : ranks) {
-    RINGSPAN_REQUIRE(node.second == of_first, "usp: nodes have ", of_first, " or ", node.second,
-                     " ranks, so ulysses_degree must be given");
-  }
-  return of_first;
-}
-
 std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kernels,
                                    LayoutKind layout, const ScheduleOptions& options) {
-  const int degree = options.ulysses_degree ? options.ulysses_degree : ranks_per_node(comm);
-  const UspPosition at = usp_position(degree, options.placement, comm.size(), comm.rank());
+  std::vector<comm::Place> places;
+  for (int rank = 0; rank < comm.size(); ++rank) places.push_back(comm.place(rank));
+  const UspPosition at =
+      usp_positions(options.ulysses_degree, options.placement, places)[comm.rank()];
   const comm::Communicator ulysses = comm.split(at.ring_rank, at.ulysses_rank);
   const comm::Communicator ring = comm.split(at.ulysses_rank, at.ring_rank);
   return make_ulysses(ulysses, kernels, make_ring(ring, kernels, layout), options.all_to_all);

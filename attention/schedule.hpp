@@ -106,7 +106,7 @@ std::unique_ptr<Schedule> make_ulysses(comm::Communicator comm, Kernels& kernels
                                        std::unique_ptr<Schedule> inner,
                                        comm::AllToAllAlgorithm algorithm);
 
-/// Which of the two dimensions of usp has neighbouring ranks.
+/// Which of the two dimensions of usp stays inside a NUMA domain or node; the other goes across.
 enum class Placement { ulysses_inner, ring_inner };
 
 struct ScheduleOptions {

@@ -42,6 +42,7 @@ class Communicator {
   /// The number in the world of a rank of this group.
   int world_rank(int rank) const { return members_[rank]; }
   const Place& place(int rank) const { return world_->places[members_[rank]]; }
+  const World& world() const { return *world_; }
   bool lends() const { return world_->lends; }
   double deadline() const { return world_->deadline; }
   const std::optional<MessageCosts>& costs() const { return world_->costs; }

@@ -66,14 +66,6 @@ const Known& find(std::string_view name) {
   return kKnown.front();
 }
 
-std::string divisors(int number) {
-  std::string list;
-  for (int divisor = 1; divisor <= number; ++divisor) {
-    if (number % divisor == 0) list += concat(list.empty() ? "" : ", ", divisor);
-  }
-  return list;
-}
-
 }  // namespace
 
 std::span<const ScheduleEntry> schedules() { return kEntries; }
@@ -94,17 +86,6 @@ ScheduleChoice choose_schedule(std::string_view name, const ScheduleOptions& opt
                    name,
                    " has no all-to-all whose algorithm could be chosen; ulysses and usp have");
   return {family, layout};
-}
-
-UspPosition usp_position(int ulysses_degree, Placement placement, int ranks, int rank) {
-  RINGSPAN_REQUIRE(ulysses_degree > 0 && ranks % ulysses_degree == 0, "usp: a ulysses_degree of ",
-                   ulysses_degree, " does not divide ", ranks, " ranks; legal are ",
-                   divisors(ranks));
-  const int ring_degree = ranks / ulysses_degree;
-  if (placement == Placement::ulysses_inner) {
-    return {ulysses_degree, rank % ulysses_degree, ring_degree, rank / ulysses_degree};
-  }
-  return {ulysses_degree, rank / ring_degree, ring_degree, rank % ring_degree};
 }
 
 }  // namespace ringspan::attention

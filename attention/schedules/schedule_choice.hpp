@@ -18,13 +18,4 @@ struct ScheduleChoice {
 /// schedule does not have.
 ScheduleChoice choose_schedule(std::string_view name, const ScheduleOptions& options);
 
-/// Where a rank stands in the two dimensions of usp.
-struct UspPosition {
-  int ulysses_degree = 1, ulysses_rank = 0;
-  int ring_degree = 1, ring_rank = 0;
-};
-
-/// Throws invalid_argument, listing the legal degrees, unless the degree divides the ranks.
-UspPosition usp_position(int ulysses_degree, Placement placement, int ranks, int rank);
-
 }  // namespace ringspan::attention

@@ -29,10 +29,14 @@ std::string judge(const Measurement& measurement) {
   for (std::size_t rank = 0; rank < measurement.closed_form.size(); ++rank) {
     const comm::Traffic& sent = measurement.sent[rank];
     const attention::Traffic& due = measurement.closed_form[rank];
-    if (sent.bytes_sent == due.bytes && sent.messages_sent == due.messages) continue;
-    return concat("invalid: rank ", rank, " sent ", sent.bytes_sent, " bytes in ",
-                  sent.messages_sent, " messages; the closed form says ", due.bytes, " in ",
-                  due.messages);
+    if (sent.bytes_sent == due.bytes && sent.messages_sent == due.messages &&
+        sent.inter_node_bytes_sent == due.inter_node_bytes) {
+      continue;
+    }
+    return concat("invalid: rank ", rank, " sent ", sent.bytes_sent, " bytes (",
+                  sent.inter_node_bytes_sent, " to other nodes) in ", sent.messages_sent,
+                  " messages; the closed form says ", due.bytes, " (", due.inter_node_bytes,
+                  ") in ", due.messages);
   }
   if (!measurement.deviation) return "ok";
   const Deviation& deviation = *measurement.deviation;

@@ -124,18 +124,15 @@ Deviation RankRun::check_sums() const {
 
 std::int64_t RankRun::sampled_keys() const { return bench::sampled_keys(problem_, seed_); }
 
-std::optional<attention::Traffic> RankRun::closed_form() const {
-  attention::ScheduleOptions options = schedule_options(point_);
-  if (options.all_to_all == comm::AllToAllAlgorithm::hierarchical) return std::nullopt;
-  // What automatic comes to in one address space, as on every transport here.
-  options.all_to_all = comm::AllToAllAlgorithm::direct;
+attention::Traffic RankRun::closed_form() const {
+  const attention::ScheduleOptions options = schedule_options(point_);
   attention::Traffic traffic;
   if (point_.has_forward()) {
-    traffic += attention::forward_traffic(point_.schedule, options, problem_, world_.size(),
+    traffic += attention::forward_traffic(point_.schedule, options, problem_, world_.world(),
                                           world_.rank());
   }
   if (point_.has_backward()) {
-    traffic += attention::backward_traffic(point_.schedule, options, problem_, world_.size(),
+    traffic += attention::backward_traffic(point_.schedule, options, problem_, world_.world(),
                                            world_.rank());
   }
   return traffic;

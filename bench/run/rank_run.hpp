@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "attention/closed_forms.hpp"
 #include "attention/schedule.hpp"
@@ -45,9 +44,8 @@ class RankRun {
   Deviation check_sums() const;
   std::int64_t sampled_keys() const;
 
-  /// What this rank must send in a full run. None for a hierarchical all-to-all, whose messages
-  /// depend on the nodes: no closed form knows them.
-  std::optional<attention::Traffic> closed_form() const;
+  /// What this rank must send in a full run.
+  attention::Traffic closed_form() const;
 
  private:
   void forward();

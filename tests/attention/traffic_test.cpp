@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the transport counted against the closed forms, exactly; and the memory that plans hold.
+#include <functional>
+#include <optional>
+
 #include "attention/closed_forms.hpp"
 #include "comm/error.hpp"
 #include "tests/attention/schedule_run.hpp"
@@ -16,7 +19,8 @@ struct Usage {
 };
 
 Traffic difference(const comm::Traffic& after, const comm::Traffic& before) {
-  return {after.bytes_sent - before.bytes_sent, after.messages_sent - before.messages_sent};
+  return {after.bytes_sent - before.bytes_sent, after.messages_sent - before.messages_sent,
+          after.inter_node_bytes_sent - before.inter_node_bytes_sent};
 }
 
 Usage measure(const comm::Communicator& comm, Schedule& schedule, const Problem& problem,
@@ -41,19 +45,23 @@ Usage measure(const comm::Communicator& comm, Schedule& schedule, const Problem&
 }
 
 /// What one rank used under one schedule.
-using Check = std::function<void(const NamedSchedule& schedule, int rank, const Usage& used)>;
+using Check = std::function<void(const NamedSchedule& schedule, const comm::Communicator& comm,
+                                 const Usage& used)>;
 
-/// Checks every rank under every schedule.
-void check_usage(const std::vector<NamedSchedule>& schedules, const Problem& problem,
-                 const comm::LaunchOptions& options, const Check& check, bool with_lse = false) {
+/// Checks every rank under every schedule, in the group that `group` makes of the world.
+void check_usage(
+    const std::vector<NamedSchedule>& schedules, const Problem& problem,
+    const comm::LaunchOptions& options, const Check& check, bool with_lse = false,
+    const std::function<comm::Communicator(const comm::Communicator&)>& group = std::identity()) {
   const OracleInputs inputs = random_inputs(problem, 1);
-  comm::test::launch(options, [&](const comm::Communicator& comm) {
+  comm::test::launch(options, [&](const comm::Communicator& world) {
+    const comm::Communicator comm = group(world);
     const std::unique_ptr<Kernels> kernels = make_kernels("null", comm.device());
     for (const NamedSchedule& named : schedules) {
       SCOPED_TRACE(concat(describe(named), ", rank ", comm.rank(), " of ", options.ranks, ", ",
                           describe(problem)));
       const auto schedule = make_schedule(named.name, comm, *kernels, named.options);
-      check(named, comm.rank(), measure(comm, *schedule, problem, inputs, with_lse));
+      check(named, comm, measure(comm, *schedule, problem, inputs, with_lse));
     }
   });
 }
@@ -67,6 +75,8 @@ Shape shape(std::int64_t heads, std::int64_t kv_heads, DType dtype = DType::f32)
           .dtype = dtype};
 }
 
+comm::World one_node(int ranks) { return {comm::even_places(ranks, 0)}; }
+
 std::vector<NamedSchedule> legal_schedules(int ranks, std::int64_t heads) {
   std::vector<NamedSchedule> legal;
   for (const NamedSchedule& schedule : all_schedules(ranks)) {
@@ -76,10 +86,12 @@ std::vector<NamedSchedule> legal_schedules(int ranks, std::int64_t heads) {
 }
 
 void expect_closed_forms(const Problem& problem, int ranks, bool with_lse = false) {
-  const Check check = [&](const NamedSchedule& schedule, int rank, const Usage& used) {
+  const Check check = [&](const NamedSchedule& schedule, const comm::Communicator& comm,
+                          const Usage& used) {
     const auto& [name, options] = schedule;
-    EXPECT_EQ(used.forward, forward_traffic(name, options, problem, ranks, rank, with_lse));
-    EXPECT_EQ(used.backward, backward_traffic(name, options, problem, ranks, rank));
+    EXPECT_EQ(used.forward,
+              forward_traffic(name, options, problem, comm.world(), comm.rank(), with_lse));
+    EXPECT_EQ(used.backward, backward_traffic(name, options, problem, comm.world(), comm.rank()));
     EXPECT_EQ(used.allocated, 0);
   };
   check_usage(legal_schedules(ranks, problem.shape.heads), problem,
@@ -124,16 +136,17 @@ TEST(TrafficTest, EqualsTheFormulasOfThePapers) {
   for (const std::int64_t p : {2, 4, 8}) {
     const int ranks = static_cast<int>(p);
     const std::int64_t kv = b * (s / p) * g * d * e, copies = std::max(g, p);
-    EXPECT_EQ(forward_traffic("ring", {}, problem, ranks, 1), (Traffic{(p - 1) * kv, p - 1}));
-    EXPECT_EQ(backward_traffic("ring", {}, problem, ranks, 1),
-              (Traffic{(p - 1) * kv + p * kv, 2 * p - 1}));
-    EXPECT_EQ(forward_traffic("all_gather_kv", {}, problem, ranks, 1),
+    EXPECT_EQ(forward_traffic("ring", {}, problem, one_node(ranks), 1),
               (Traffic{(p - 1) * kv, p - 1}));
-    EXPECT_EQ(backward_traffic("all_gather_kv", {}, problem, ranks, 1),
+    EXPECT_EQ(backward_traffic("ring", {}, problem, one_node(ranks), 1),
+              (Traffic{(p - 1) * kv + p * kv, 2 * p - 1}));
+    EXPECT_EQ(forward_traffic("all_gather_kv", {}, problem, one_node(ranks), 1),
+              (Traffic{(p - 1) * kv, p - 1}));
+    EXPECT_EQ(backward_traffic("all_gather_kv", {}, problem, one_node(ranks), 1),
               (Traffic{2 * (p - 1) * kv, 2 * (p - 1)}));
     const Traffic all_to_alls{(p - 1) * b * (s / p) * (h + copies) * d * e / p, 2 * (p - 1)};
-    EXPECT_EQ(forward_traffic("ulysses", {}, problem, ranks, 1), all_to_alls);
-    EXPECT_EQ(backward_traffic("ulysses", {}, problem, ranks, 1), all_to_alls);
+    EXPECT_EQ(forward_traffic("ulysses", {}, problem, one_node(ranks), 1), all_to_alls);
+    EXPECT_EQ(backward_traffic("ulysses", {}, problem, one_node(ranks), 1), all_to_alls);
   }
 }
 
@@ -146,8 +159,10 @@ TEST(TrafficTest, EqualsPublishedSizesAtAMillionTokens) {
                          .value_dim = 128,
                          .dtype = DType::bf16});
   };
-  EXPECT_EQ(forward_traffic("zigzag", {}, problem(32), 64, 5), (Traffic{63 * 268435456ll, 63}));
-  EXPECT_EQ(forward_traffic("ulysses", {}, problem(64), 64, 5).bytes, (1ll << 30) / 64 * 63);
+  EXPECT_EQ(forward_traffic("zigzag", {}, problem(32), one_node(64), 5),
+            (Traffic{63 * 268435456ll, 63}));
+  EXPECT_EQ(forward_traffic("ulysses", {}, problem(64), one_node(64), 5).bytes,
+            (1ll << 30) / 64 * 63);
 }
 
 // What a causal mask never needs is not sent: on contiguous shards block o stops at the last rank.
@@ -156,23 +171,71 @@ TEST(TrafficTest, SkipsHopsThatNoLaterRankNeeds) {
   const std::int64_t kv = 2 * 16 * 8 * 4;
   for (int rank = 0; rank < 4; ++rank) {
     const int blocks = rank < 3 ? rank + 1 : 0;
-    EXPECT_EQ(forward_traffic("ring", {}, causal, 4, rank), (Traffic{blocks * kv, blocks}));
+    EXPECT_EQ(forward_traffic("ring", {}, causal, one_node(4), rank),
+              (Traffic{blocks * kv, blocks}));
   }
   // The last rank is the last to see every block but its own, and sends their gradients home.
-  EXPECT_EQ(backward_traffic("ring", {}, causal, 4, 3), (Traffic{3 * kv, 3}));
-  EXPECT_EQ(backward_traffic("ring", {}, causal, 4, 0), (Traffic{2 * kv, 2}));
+  EXPECT_EQ(backward_traffic("ring", {}, causal, one_node(4), 3), (Traffic{3 * kv, 3}));
+  EXPECT_EQ(backward_traffic("ring", {}, causal, one_node(4), 0), (Traffic{2 * kv, 2}));
 
   const Problem window = make_problem("window:5:0", 64, shape(1, 1));
-  EXPECT_EQ(forward_traffic("ring", {}, window, 4, 1), (Traffic{kv, 1}));
-  EXPECT_EQ(backward_traffic("ring", {}, window, 4, 1), (Traffic{3 * kv, 3}));
+  EXPECT_EQ(forward_traffic("ring", {}, window, one_node(4), 1), (Traffic{kv, 1}));
+  EXPECT_EQ(backward_traffic("ring", {}, window, one_node(4), 1), (Traffic{3 * kv, 3}));
 }
 
-TEST(TrafficTest, KnowsNoClosedFormForWhatDependsOnNodes) {
+TEST(TrafficTest, HasNoClosedFormForRanksThatAreNotThere) {
   const Problem problem = make_problem("full", 64, shape(8, 8));
-  const ScheduleOptions hierarchical{.all_to_all = comm::AllToAllAlgorithm::hierarchical};
-  EXPECT_THROW(forward_traffic("ulysses", hierarchical, problem, 4, 0), Error);
-  EXPECT_THROW(forward_traffic("usp", {}, problem, 4, 0), Error);
-  EXPECT_THROW(forward_traffic("ring", {}, problem, 4, 4), Error);
+  EXPECT_THROW(forward_traffic("ring", {}, problem, one_node(4), 4), Error);
+  EXPECT_THROW(forward_traffic("ring", {}, problem, one_node(4), -1), Error);
+}
+
+/// With every all-to-all, and usp with the degree that the nodes imply.
+std::vector<NamedSchedule> schedules_across_nodes(int ranks, int ranks_per_node) {
+  std::vector<NamedSchedule> schedules = legal_schedules(ranks, 8);
+  if (ranks % ranks_per_node == 0) schedules.push_back({"usp"});
+  for (std::size_t i = 0, count = schedules.size(); i < count; ++i) {
+    if (!schedule_entry(schedules[i].name).takes_all_to_all) continue;
+    for (const auto algorithm :
+         {comm::AllToAllAlgorithm::hierarchical, comm::AllToAllAlgorithm::automatic}) {
+      schedules.push_back(schedules[i]);
+      schedules.back().options.all_to_all = algorithm;
+    }
+  }
+  return schedules;
+}
+
+/// None; what makes hierarchical pay in one stage; and in some exchanges of the tests only.
+const std::vector<std::optional<comm::MessageCosts>> kCosts{
+    {},
+    comm::MessageCosts{{0, 10, 0}, {0, 1, 0}, 0},
+    comm::MessageCosts{{0, 300, 1}, {0, 9, 2}, 1}};
+
+TEST(TrafficTest, EqualsTheClosedFormsAcrossNodesOfAnySizeAndOrder) {
+  Problem problem = make_problem("causal", 29, shape(8, 4));
+  problem.sinks = true;
+  for (const auto& [ranks, ranks_per_node] :
+       std::vector<std::pair<int, int>>{{4, 2}, {5, 4}, {6, 2}, {7, 3}, {8, 2}}) {
+    if (!comm::test::enough_processes(ranks)) continue;
+    for (const auto& costs : kCosts) {
+      // Ranks of a node are no neighbours in the group.
+      const auto group = [&](const comm::Communicator& world) {
+        const comm::Communicator all = world.split(0, world.rank() % 2);
+        return costs ? all.knowing(*costs) : all;
+      };
+      const Check check = [&](const NamedSchedule& schedule, const comm::Communicator& comm,
+                              const Usage& used) {
+        const auto& [name, options] = schedule;
+        comm::World world{{}, false, 20, costs};
+        for (int rank = 0; rank < comm.size(); ++rank) world.places.push_back(comm.place(rank));
+        const Traffic forward = forward_traffic(name, options, problem, world, comm.rank(), true);
+        EXPECT_EQ(used.forward, forward);
+        EXPECT_EQ(used.backward, backward_traffic(name, options, problem, world, comm.rank()));
+      };
+      check_usage(schedules_across_nodes(ranks, ranks_per_node), problem,
+                  {.ranks = ranks, .ranks_per_node = ranks_per_node, .deadline = 20}, check,
+                  /*with_lse=*/true, group);
+    }
+  }
 }
 
 // Equal tokens per rank: what a ring holds beyond the caller's tensors does not depend on the
@@ -186,7 +249,7 @@ TEST(PlanMemoryTest, OfARingDoesNotDependOnTheNumberOfRanks) {
       const std::int64_t block = rows * 2 * 8;
       const bool copies = hop == comm::Hop::copy;
       const std::int64_t blocks = block * 2 * (copies ? 2 : 1) + block * 4 * (copies ? 3 : 2);
-      const Check check = [&](const NamedSchedule&, int, const Usage& used) {
+      const Check check = [&](const NamedSchedule&, const comm::Communicator&, const Usage& used) {
         EXPECT_EQ(used.scratch, queries + blocks);
       };
       for (const int ranks : {2, 3, 5, 8}) {
@@ -203,10 +266,11 @@ TEST(PlanMemoryTest, PassesAllocateNothingWhereHopsLend) {
     for (const int ranks : {1, 2, 3, 5}) {
       Problem problem = make_problem(mask, 43, shape(6, 3));
       problem.sinks = true;
-      check_usage(
-          legal_schedules(ranks, 6), problem,
-          {.ranks = ranks, .hop = comm::Hop::reference, .deadline = 20},
-          [](const NamedSchedule&, int, const Usage& used) { EXPECT_EQ(used.allocated, 0); });
+      check_usage(legal_schedules(ranks, 6), problem,
+                  {.ranks = ranks, .hop = comm::Hop::reference, .deadline = 20},
+                  [](const NamedSchedule&, const comm::Communicator&, const Usage& used) {
+                    EXPECT_EQ(used.allocated, 0);
+                  });
     }
   }
 }
@@ -217,9 +281,10 @@ TEST(PlanMemoryTest, LentHopsOfARingCopyNothing) {
       const Problem problem = make_problem(mask, 61, shape(4, 2));
       for (const int ranks : {2, 3, 5}) {
         const comm::LaunchOptions lend{.ranks = ranks, .hop = comm::Hop::reference, .deadline = 20};
-        check_usage({{schedule}}, problem, lend, [](const NamedSchedule&, int, const Usage& used) {
-          EXPECT_EQ(used.bytes_copied, 0);
-        });
+        check_usage({{schedule}}, problem, lend,
+                    [](const NamedSchedule&, const comm::Communicator&, const Usage& used) {
+                      EXPECT_EQ(used.bytes_copied, 0);
+                    });
       }
     }
   }
