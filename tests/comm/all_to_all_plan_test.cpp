@@ -5,6 +5,7 @@
 
 #include "comm/collectives.hpp"
 #include "tests/comm/all_to_all_slices.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using namespace test;
 
 TEST(AllToAllPlanTest, AllocatesOnlyWhenItIsCreated) {
-  launch("threads", {.ranks = 4, .ranks_per_node = 2}, [](const Communicator& comm) {
+  launch({.ranks = 4, .ranks_per_node = 2}, [](const Communicator& comm) {
     const Slices slices(comm, equal_sizes);
     const std::int64_t before = comm.device().memory().current;
     AllToAll direct(comm, slices.send, slices.recv, AllToAllAlgorithm::direct);
@@ -29,39 +30,63 @@ TEST(AllToAllPlanTest, AllocatesOnlyWhenItIsCreated) {
 }
 
 TEST(AllToAllPlanTest, SeveralMayBeInFlightAndMove) {
-  launch("threads", {.ranks = 4, .ranks_per_node = 2, .debug = all_checks(3)},
-         [](const Communicator& comm) {
-           std::vector<Slices> slices;
-           std::vector<AllToAll> exchanges;
-           for (int i = 0; i < 3; ++i) {
-             slices.emplace_back(comm, uneven_sizes);
-             for (int peer = 0; peer < comm.size(); ++peer) {
-               write_pattern(slices[i].send[peer], comm.rank(), peer, i);
-             }
-             exchanges.emplace_back(
-                 comm, slices[i].send, slices[i].recv,
-                 i == 1 ? AllToAllAlgorithm::direct : AllToAllAlgorithm::hierarchical);
-           }
-           for (AllToAll& exchange : exchanges) exchange.start();
-           for (AllToAll& exchange : exchanges) AllToAll(std::move(exchange)).finish();
-           for (int i = 0; i < 3; ++i) {
-             for (int peer = 0; peer < comm.size(); ++peer) {
-               EXPECT_TRUE(has_pattern(slices[i].recv[peer], peer, comm.rank(), i));
-             }
-           }
-         });
+  launch({.ranks = 4, .ranks_per_node = 2, .debug = all_checks(3)}, [](const Communicator& comm) {
+    std::vector<Slices> slices;
+    std::vector<AllToAll> exchanges;
+    for (int i = 0; i < 3; ++i) {
+      slices.emplace_back(comm, uneven_sizes);
+      for (int peer = 0; peer < comm.size(); ++peer) {
+        write_pattern(slices[i].send[peer], comm.rank(), peer, i);
+      }
+      exchanges.emplace_back(comm, slices[i].send, slices[i].recv,
+                             i == 1 ? AllToAllAlgorithm::direct : AllToAllAlgorithm::hierarchical);
+    }
+    for (AllToAll& exchange : exchanges) exchange.start();
+    for (AllToAll& exchange : exchanges) AllToAll(std::move(exchange)).finish();
+    for (int i = 0; i < 3; ++i) {
+      for (int peer = 0; peer < comm.size(); ++peer) {
+        EXPECT_TRUE(has_pattern(slices[i].recv[peer], peer, comm.rank(), i));
+      }
+    }
+  });
 }
 
-TEST(AllToAllPlanTest, AutomaticIsDirectWhereRanksShareMemory) {
-  launch("threads", {.ranks = 4, .ranks_per_node = 2}, [](const Communicator& comm) {
+TEST(AllToAllPlanTest, AutomaticGoesByWhatRankZeroKnowsOnEveryRank) {
+  launch({.ranks = 4, .ranks_per_node = 2}, [](const Communicator& comm) {
     const Slices slices(comm, equal_sizes);
-    const AllToAll exchange(comm, slices.send, slices.recv, AllToAllAlgorithm::automatic);
-    EXPECT_EQ(exchange.algorithm(), AllToAllAlgorithm::direct);
+    const auto chosen = [&](const Communicator& knowing) {
+      const AllToAll exchange(knowing, slices.send, slices.recv, AllToAllAlgorithm::automatic);
+      return exchange.choice().algorithm;
+    };
+    const MessageCosts slow_network = {{1e-3, 1e-3, 0}, {}, 0};
+    EXPECT_EQ(chosen(comm), AllToAllAlgorithm::direct);
+    EXPECT_EQ(chosen(comm.knowing(slow_network)), AllToAllAlgorithm::hierarchical);
+    EXPECT_EQ(chosen(comm.knowing({})), AllToAllAlgorithm::direct);
+    EXPECT_EQ(chosen(comm.rank() == 0 ? comm.knowing(slow_network) : comm),
+              AllToAllAlgorithm::hierarchical);
+    EXPECT_EQ(chosen(comm.rank() == 0 ? comm : comm.knowing(slow_network)),
+              AllToAllAlgorithm::direct);
+  });
+}
+
+TEST(AllToAllPlanTest, PacksNothingThatLiesInOnePiece) {
+  launch({.ranks = 4, .ranks_per_node = 2}, [](const Communicator& comm) {
+    const Slice from = whole(comm.device().allocate(4 * 24)), to = in_rows(comm.device(), 96, 4);
+    std::vector<Slice> send, recv;
+    for (int peer = 0; peer < 4; ++peer) {
+      send.push_back(slice(from.buffer, peer * 24, 24));
+      recv.push_back(to);
+      recv.back().offset += peer * to.stride;
+      recv.back().rows = 1;
+    }
+    const std::int64_t before = comm.device().memory().current;
+    const AllToAll exchange(comm, send, recv, AllToAllAlgorithm::hierarchical);
+    EXPECT_EQ(comm.device().memory().current, before + 2 * 24);  // what arrives to be passed on
   });
 }
 
 TEST(AllToAllPlanTest, RefusesMisuseAndLeavesTheCommunicatorUsable) {
-  launch("threads", {.ranks = 3}, [](const Communicator& comm) {
+  launch({.ranks = 3}, [](const Communicator& comm) {
     const Slices slices(comm, equal_sizes);
     std::vector<Slice> few(slices.send.begin(), slices.send.end() - 1), outside = slices.send;
     outside[0].rows = 1000;
@@ -83,59 +108,32 @@ TEST(AllToAllPlanTest, RefusesMisuseAndLeavesTheCommunicatorUsable) {
   });
 }
 
-/// Rank 2 expects less than `source` sends: what every rank is then told.
-std::vector<std::optional<Error>> disagree(AllToAllAlgorithm algorithm, int source) {
-  std::vector<std::optional<Error>> told(4);
-  failure_of({.ranks = 4, .ranks_per_node = 2, .deadline = 20}, [&](const Communicator& comm) {
+/// Rank 2 expects less than `source` sends: every rank is told so.
+void expect_told(AllToAllAlgorithm algorithm, int source) {
+  const auto body = [&](const Communicator& comm) {
     const Slices slices(comm, equal_sizes);
     std::vector<Slice> recv = slices.recv;
     if (comm.rank() == 2) recv[source].row_bytes -= 1;
     try {
       all_to_all_v(comm, slices.send, recv, algorithm);
       barrier(comm);
+      ADD_FAILURE() << "rank " << comm.rank() << " is told nothing";
     } catch (const Error& error) {
-      told[comm.rank()] = error;
+      EXPECT_EQ(error.kind(), ErrorKind::peer_failed) << error.what();
+      EXPECT_EQ(error.where().peer, source) << error.what();
+      EXPECT_EQ(error.where().operation, "all_to_all");
+      EXPECT_THAT(error.what(), testing::HasSubstr("sends 24 bytes"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("expects 21 bytes"));
     }
-  });
-  return told;
+  };
+  EXPECT_TRUE(failure_of({.ranks = 4, .ranks_per_node = 2, .deadline = 20}, body));
 }
 
 TEST(AllToAllPlanTest, TellsEveryRankThatBothSidesOfAPairDisagree) {
   for (const auto algorithm : {AllToAllAlgorithm::direct, AllToAllAlgorithm::hierarchical}) {
-    for (const int source : {0, 1, 3}) {  // the counterpart, another node's other rank, a neighbour
-      const bool passed_on = algorithm == AllToAllAlgorithm::hierarchical && source == 1;
-      for (const auto& error : disagree(algorithm, source)) {
-        ASSERT_TRUE(error);
-        EXPECT_EQ(error->kind(), ErrorKind::peer_failed) << error->what();
-        EXPECT_EQ(error->where().peer, passed_on ? 3 : source) << error->what();
-        EXPECT_EQ(error->where().operation, "all_to_all");
-        EXPECT_THAT(error->what(), testing::HasSubstr("sends 24 bytes"));
-        EXPECT_THAT(error->what(), testing::HasSubstr("expects 21 bytes"));
-      }
-    }
+    // The counterpart, another node's other rank, a neighbour.
+    for (const int source : {0, 1, 3}) expect_told(algorithm, source);
   }
-}
-
-TEST(ChooseAllToAllTest, PrefersHierarchicalBelowTheCrossover) {
-  // 4 us and 1 us; 300 GB/s inside the node; 1.5 TB/s to copy. 4 nodes of 8: 3 us buy
-  // 1 / 300e9 + 9/7 / 1.5e12 seconds per byte, that is 716,000 bytes.
-  const MessageCosts costs = {4e-6, 1e-6, 1 / 300e9, 1 / 1.5e12};
-  const double crossover = 3e-6 / (1 / 300e9 + 9.0 / 7 / 1.5e12);
-  EXPECT_NEAR(crossover, 715'909, 1);
-  const auto choice = [&](double bytes) {
-    return choose_all_to_all(costs, static_cast<std::int64_t>(bytes), 4, 8);
-  };
-  EXPECT_EQ(choice(0), AllToAllAlgorithm::hierarchical);
-  EXPECT_EQ(choice(0.99 * crossover), AllToAllAlgorithm::hierarchical);
-  EXPECT_EQ(choice(1.01 * crossover), AllToAllAlgorithm::direct);
-  EXPECT_EQ(choice(1e15), AllToAllAlgorithm::direct);
-}
-
-TEST(ChooseAllToAllTest, IsDirectWhereThereIsNothingToGain) {
-  const MessageCosts costs = {4e-6, 1e-6, 1 / 300e9, 1 / 1.5e12};
-  EXPECT_EQ(choose_all_to_all(costs, 8, 1, 8), AllToAllAlgorithm::direct);  // one node
-  EXPECT_EQ(choose_all_to_all(costs, 8, 8, 1), AllToAllAlgorithm::direct);  // one rank per node
-  EXPECT_EQ(choose_all_to_all({1e-6, 1e-6, 0, 0}, 8, 4, 8), AllToAllAlgorithm::direct);
 }
 
 }  // namespace

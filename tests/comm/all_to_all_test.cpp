@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/all_to_all.hpp"
 
+#include <vector>
+
 #include "tests/comm/all_to_all_slices.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
@@ -12,12 +15,21 @@ struct Case {
   int ranks;
   int ranks_per_node;
   AllToAllAlgorithm algorithm;
+  MessageCosts costs = {};  // they decide the number of stages: as many as can be
 };
+
+/// In one stage, for its messages are what costs; and in between.
+constexpr MessageCosts kOneStage = {{}, {0, 1, 0}, 0};
+constexpr MessageCosts kFewStages = {{0, 0, 1}, {0, 30, 1}, 0};
 
 std::string test_name(const testing::TestParamInfo<Case>& info) {
   const bool direct = info.param.algorithm == AllToAllAlgorithm::direct;
+  const double message = info.param.costs.intra_node.per_message;
   return concat(info.param.ranks, "ranks_", info.param.ranks_per_node, "per_node_",
-                direct ? "direct" : "hierarchical");
+                direct         ? "direct"
+                : message == 0 ? "hierarchical"
+                : message == 1 ? "hierarchical_one_stage"
+                               : "hierarchical_few_stages");
 }
 
 std::vector<Case> cases() {
@@ -25,7 +37,12 @@ std::vector<Case> cases() {
   for (const int ranks : {1, 2, 3, 4, 5, 7}) {
     result.push_back({ranks, ranks, AllToAllAlgorithm::direct});
     for (const int per_node : {1, 2, 3, 7}) {  // 5 by 2, 7 by 3 and so on: nodes of unequal size
-      if (per_node <= ranks) result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical});
+      if (per_node > ranks) continue;
+      result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical});
+      if (per_node > 1 && ranks > 2 * per_node) {  // three nodes, and so a choice of stages
+        result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical, kOneStage});
+        result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical, kFewStages});
+      }
     }
   }
   return result;
@@ -34,16 +51,15 @@ std::vector<Case> cases() {
 class AllToAllTest : public testing::TestWithParam<Case> {
  protected:
   void run(const RankFunction& body) const {
-    launch("threads",
-           {.ranks = GetParam().ranks,
+    launch({.ranks = GetParam().ranks,
             .ranks_per_node = GetParam().ranks_per_node,
             .deadline = 20,
             .debug = all_checks(11)},
-           body);
+           [&](const Communicator& comm) { body(comm.knowing(GetParam().costs)); });
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Threads, AllToAllTest, testing::ValuesIn(cases()), test_name);
+INSTANTIATE_TEST_SUITE_P(Ranks, AllToAllTest, testing::ValuesIn(cases()), test_name);
 
 TEST_P(AllToAllTest, DeliversEqualSlices) {
   run([&](const Communicator& comm) { check_exchanges(comm, GetParam().algorithm, equal_sizes); });
@@ -96,46 +112,67 @@ TEST_P(AllToAllTest, CutsOneSliceIntoEqualChunks) {
 }
 
 /// What the head of AllToAll promises, counted pair by pair.
-Traffic promised(const Communicator& comm, AllToAllAlgorithm algorithm, SizeFunction bytes) {
-  const int rank = comm.rank();
-  const auto node = [&](int r) { return comm.place(r).node; };
-  const auto index = [&](int r) {  // within its node
-    int before = 0;
-    for (int other = 0; other < r; ++other) before += node(other) == node(r);
-    return before;
-  };
-  const auto ranks_of = [&](int n) {
-    int count = 0;
-    for (int r = 0; r < comm.size(); ++r) count += node(r) == n;
-    return count;
-  };
+class Promised {
+ public:
+  Promised(const Communicator& comm, const AllToAllChoice& choice, SizeFunction bytes)
+      : comm_(comm), bytes_(bytes) {
+    const int rank = comm.rank(), size = comm.size();
+    for (int peer = 0; peer < size; ++peer) {
+      const bool apart = node(peer) != node(rank);
+      if (peer != rank && (choice.stages == 0 || !apart)) count(bytes(rank, peer), apart);
+    }
+    if (choice.stages == 0) return;
+    const int nodes = node(size - 1) + 1;
+    for (int n = 0; n < nodes; ++n) {  // to each other node at once
+      std::int64_t message = 0;
+      for (int peer : ranks_of(n)) message += bytes(rank, peer);
+      if (n != node(rank)) count(message, true);
+    }
+    for (int stage = 0, distance = 1; stage < choice.stages; ++stage) {
+      const int last =
+          distance + (nodes - 1) / choice.stages + (stage < (nodes - 1) % choice.stages);
+      for (int peer : ranks_of(node(rank))) {
+        if (peer != rank) count(passed_on(peer, distance, last, nodes), false);
+      }
+      distance = last;
+    }
+  }
+
   Traffic traffic;
-  const auto count = [&](std::int64_t message, bool crosses) {
+
+ private:
+  void count(std::int64_t message, bool crosses) {
     traffic.messages_sent += message > 0;
     traffic.bytes_sent += message;
     traffic.inter_node_bytes_sent += crosses ? message : 0;
-  };
-  if (algorithm == AllToAllAlgorithm::direct) {
-    for (int peer = 0; peer < comm.size(); ++peer) {
-      if (peer != rank) count(bytes(rank, peer), node(peer) != node(rank));
+  }
+
+  int node(int rank) const { return comm_.place(rank).node; }
+
+  std::vector<int> ranks_of(int node) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      if (comm_.place(rank).node == node) ranks.push_back(rank);
     }
-    return traffic;
+    return ranks;
   }
-  for (int n = 0; n <= node(comm.size() - 1); ++n) {  // to each other node at once
-    std::int64_t message = 0;
-    for (int peer = 0; peer < comm.size(); ++peer)
-      message += node(peer) == n ? bytes(rank, peer) : 0;
-    if (n != node(rank)) count(message, true);
-  }
-  for (int source = 0; source < comm.size(); ++source) {  // inside: own data, and what passes here
-    const bool here = node(source) == node(rank);
-    const bool mine = here ? source == rank : index(source) % ranks_of(node(rank)) == index(rank);
-    for (int peer = 0; mine && peer < comm.size(); ++peer) {
-      if (peer != rank && node(peer) == node(rank)) count(bytes(source, peer), false);
+
+  /// What this rank has for `peer` from nodes at these distances.
+  std::int64_t passed_on(int peer, int first, int last, int nodes) const {
+    const std::vector<int> here = ranks_of(node(peer));
+    std::int64_t bytes = 0;
+    for (int distance = first; distance < last; ++distance) {
+      const std::vector<int> sources = ranks_of((node(peer) + nodes - distance) % nodes);
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        if (here[i % here.size()] == comm_.rank()) bytes += bytes_(sources[i], peer);
+      }
     }
+    return bytes;
   }
-  return traffic;
-}
+
+  const Communicator& comm_;
+  SizeFunction bytes_;
+};
 
 TEST_P(AllToAllTest, SendsExactlyWhatItsDescriptionSays) {
   run([&](const Communicator& comm) {
@@ -145,7 +182,8 @@ TEST_P(AllToAllTest, SendsExactlyWhatItsDescriptionSays) {
       const Traffic before = comm.traffic();
       exchange.start();
       exchange.finish();
-      const Traffic after = comm.traffic(), wanted = promised(comm, GetParam().algorithm, bytes);
+      const Traffic after = comm.traffic(),
+                    wanted = Promised(comm, exchange.choice(), bytes).traffic;
       EXPECT_EQ(after.messages_sent - before.messages_sent, wanted.messages_sent);
       EXPECT_EQ(after.bytes_sent - before.bytes_sent, wanted.bytes_sent);
       EXPECT_EQ(after.inter_node_bytes_sent - before.inter_node_bytes_sent,
@@ -154,9 +192,23 @@ TEST_P(AllToAllTest, SendsExactlyWhatItsDescriptionSays) {
   });
 }
 
+TEST(HierarchicalAllToAllTest, TakesAsManyStagesAsPay) {
+  launch({.ranks = 7, .ranks_per_node = 2}, [](const Communicator& comm) {
+    const Slices slices(comm, equal_sizes);
+    const auto stages = [&](const Communicator& knowing) {
+      return AllToAll(knowing, slices.send, slices.recv, AllToAllAlgorithm::hierarchical)
+          .choice()
+          .stages;
+    };
+    EXPECT_EQ(stages(comm), 3);
+    EXPECT_EQ(stages(comm.knowing(kFewStages)), 2);
+    EXPECT_EQ(stages(comm.knowing(kOneStage)), 1);
+  });
+}
+
 TEST(HierarchicalAllToAllTest, SendsOneMessagePerNodeAcrossTheNetwork) {
   // Three nodes of two: what the closed form in the header gives for N = 3, L = 2, s = 24.
-  launch("threads", {.ranks = 6, .ranks_per_node = 2}, [](const Communicator& comm) {
+  launch({.ranks = 6, .ranks_per_node = 2}, [](const Communicator& comm) {
     for (const auto algorithm : {AllToAllAlgorithm::direct, AllToAllAlgorithm::hierarchical}) {
       const Slices slices(comm, equal_sizes);
       AllToAll exchange(comm, slices.send, slices.recv, algorithm);
