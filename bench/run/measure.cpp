@@ -50,9 +50,7 @@ class RankMeasurement {
     run_.run(kOverlapped);
     const std::int64_t peak = world_.device().memory().peak;  // before the staging of what follows
     result_.sent = comm::all_gather_values(world_, run_.sent());
-    if (const auto due = run_.closed_form()) {
-      result_.closed_form = comm::all_gather_values(world_, *due);
-    }
+    result_.closed_form = comm::all_gather_values(world_, run_.closed_form());
     result_.peak_bytes = comm::all_reduce(world_, peak, comm::Reduction::max);
   }
 

@@ -19,7 +19,7 @@ namespace ringspan::bench {
 struct Measurement {
   Times times;
   std::vector<comm::Traffic> sent;              // in one run, [rank]
-  std::vector<attention::Traffic> closed_form;  // [rank]; empty where none is known
+  std::vector<attention::Traffic> closed_form;  // [rank]
   std::int64_t peak_bytes = 0;                  // inputs and outputs included
   std::optional<Deviation> deviation;           // with --check
   std::int64_t sampled_rows = 0, sampled_keys = 0;
