@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/ucx/process.hpp"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+namespace ringspan::comm::ucx {
+
+ProcessIdentity ProcessIdentity::own() {
+  ProcessIdentity own;
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(own.boot.data(), own.boot.size());
+  struct stat status {};
+  if (stat("/proc/self/ns/pid", &status) == 0) own.id_namespace = status.st_ino;
+  own.id = getpid();
+  return own;
+}
+
+WatchedProcess::WatchedProcess(const ProcessIdentity& process) {
+  const ProcessIdentity own = ProcessIdentity::own();
+  if (process.boot != own.boot || process.id_namespace != own.id_namespace) return;
+#ifdef SYS_pidfd_open
+  descriptor_ = static_cast<int>(syscall(SYS_pidfd_open, process.id, 0));
+  never_found_ = descriptor_ < 0 && errno == ESRCH;
+#endif
+}
+
+WatchedProcess::~WatchedProcess() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool WatchedProcess::ended() const {
+  pollfd readable{descriptor_, POLLIN, 0};  // once the process has ended; poll() ignores -1
+  return never_found_ || poll(&readable, 1, 0) == 1;
+}
+
+}  // namespace ringspan::comm::ucx

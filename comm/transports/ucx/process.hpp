@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace ringspan::comm::ucx {
+
+/// Which process it is, on which machine.
+struct ProcessIdentity {
+  static ProcessIdentity own();
+
+  std::array<char, 36> boot{};  // of the machine's kernel
+  std::uint64_t id_namespace = 0;
+  std::int64_t id = 0;  // within that namespace
+};
+
+/// Notices when another process of this machine ends, even one that nobody has waited for yet,
+/// which to UCX is alive. Of other machines, and without pidfds in the kernel, it says nothing.
+class WatchedProcess {
+ public:
+  explicit WatchedProcess(const ProcessIdentity& process);
+  WatchedProcess(const WatchedProcess&) = delete;
+  WatchedProcess& operator=(const WatchedProcess&) = delete;
+  ~WatchedProcess();
+
+  bool ended() const;
+
+ private:
+  int descriptor_ = -1;
+  bool never_found_ = false;
+};
+
+}  // namespace ringspan::comm::ucx

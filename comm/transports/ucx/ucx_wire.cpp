@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/ucx/ucx_wire.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <utility>
+
+#include "comm/error.hpp"
+#include "comm/transports/ucx/addresses.hpp"
+#include "comm/transports/ucx/peer.hpp"
+#include "comm/transports/ucx/worker.hpp"
+
+namespace ringspan::comm::ucx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using processes::Notice;
+using processes::Transfer;
+
+constexpr int kTagBits = 32;                     // of UCX's 64; the others hold the sender's rank
+constexpr std::chrono::seconds kTimeToLeave(1);  // for what was sent last
+constexpr std::chrono::milliseconds kBetweenLooks(100);  // after peers on this machine
+constexpr int kProgressAtOnce = 256;  // so that progress() ends, however fast peers send
+
+class UcxTransfer final : public Transfer {
+ public:
+  /// `request`: as UCX returned it, so null if that is done already, or an error.
+  UcxTransfer(ucp_worker_h worker, Peer& peer, ucs_status_ptr_t request)
+      : worker_(worker), peer_(peer), request_(request) {}
+  UcxTransfer(const UcxTransfer&) = delete;
+  UcxTransfer& operator=(const UcxTransfer&) = delete;
+  ~UcxTransfer() override {
+    if (!UCS_PTR_IS_PTR(request_)) return;
+    ucp_request_cancel(worker_, request_);
+    ucp_request_free(request_);
+  }
+
+  bool done() override {
+    const ucs_status_t now = status();
+    if (now == UCS_OK || now == UCS_ERR_MESSAGE_TRUNCATED) return true;
+    if (cancelled_) return now != UCS_INPROGRESS;
+    if (now == UCS_INPROGRESS && peer_.lost().empty()) return false;
+    peer_.close();
+    peer_.throw_failed(now);
+  }
+
+  std::int64_t received() const override {
+    ucp_tag_recv_info_t info{};
+    ucp_tag_recv_request_test(request_, &info);
+    return static_cast<std::int64_t>(info.length);
+  }
+
+  // UCX cancels receives that have met no message; anything else ends when the peer is closed.
+  bool cancel() override {
+    cancelled_ = true;
+    if (UCS_PTR_IS_PTR(request_)) ucp_request_cancel(worker_, request_);
+    return status() != UCS_INPROGRESS;
+  }
+
+ private:
+  ucs_status_t status() const {
+    return UCS_PTR_IS_PTR(request_) ? ucp_request_check_status(request_) : UCS_PTR_STATUS(request_);
+  }
+
+  const ucp_worker_h worker_;
+  Peer& peer_;
+  const ucs_status_ptr_t request_;
+  bool cancelled_ = false;
+};
+
+class UcxWire final : public processes::Wire {
+ public:
+  UcxWire(int rank, int size) : rank_(rank), worker_(size), peers_(size) {
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                         UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id = kNoticeId;
+    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+    handler.cb = on_notice;
+    handler.arg = this;
+    require_ok(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "expecting notices");
+  }
+  ~UcxWire() override { flush(); }
+
+  std::vector<std::byte> address() const { return worker_.address(); }
+  void set_addresses(std::vector<Address> addresses) { addresses_ = std::move(addresses); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(peers_.size()); }
+  std::int64_t tags() const override { return std::int64_t{1} << kTagBits; }
+
+  std::unique_ptr<Transfer> send(int to, std::int64_t tag,
+                                 std::span<const std::byte> bytes) override {
+    Peer& receiver = peer(to);
+    const ucp_request_param_t param{};
+    const ucs_status_ptr_t request =
+        receiver.endpoint() ? ucp_tag_send_nbx(receiver.endpoint(), bytes.data(), bytes.size(),
+                                               full_tag(rank_, tag), &param)
+                            : UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
+    return std::make_unique<UcxTransfer>(worker_.get(), receiver, request);
+  }
+
+  std::unique_ptr<Transfer> receive(int from, std::int64_t tag,
+                                    std::span<std::byte> bytes) override {
+    Peer& sender = peer(from);  // connected to, so that UCX tells when it is gone
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // the request knows what came in
+    constexpr ucp_tag_t every_bit = ~ucp_tag_t{0};
+    return std::make_unique<UcxTransfer>(worker_.get(), sender,
+                                         ucp_tag_recv_nbx(worker_.get(), bytes.data(), bytes.size(),
+                                                          full_tag(from, tag), every_bit, &param));
+  }
+
+  bool send_notice(int to, std::span<const std::byte> bytes) override {
+    return peer(to).send_notice(bytes);
+  }
+
+  std::optional<Notice> receive_notice() override {
+    if (notices_.empty()) return std::nullopt;
+    Notice first = std::move(notices_.front());
+    notices_.pop_front();
+    return first;
+  }
+
+  void progress() override {
+    look_after_peers();  // first: what the dead have sent is then still received
+    for (int i = 0; i < kProgressAtOnce; ++i)
+      if (ucp_worker_progress(worker_.get()) == 0) return;
+  }
+
+  std::string lost(int rank) const override {
+    return peers_[rank] ? peers_[rank]->lost() : std::string();
+  }
+
+ private:
+  static ucp_tag_t full_tag(int sender, std::int64_t tag) {
+    return static_cast<ucp_tag_t>(sender) << kTagBits | static_cast<ucp_tag_t>(tag);
+  }
+
+  Peer& peer(int rank) {
+    if (!peers_[rank])
+      peers_[rank] = std::make_unique<Peer>(worker_.get(), rank_, rank, addresses_[rank]);
+    return *peers_[rank];
+  }
+
+  static ucs_status_t on_notice(void* wire, const void* /*header*/, std::size_t /*header_bytes*/,
+                                void* data, std::size_t bytes,
+                                const ucp_am_recv_param_t* /*param*/) noexcept {
+    Notice notice;
+    const auto* first = static_cast<const std::byte*>(data);
+    std::memcpy(&notice.from, first, sizeof notice.from);
+    notice.bytes.assign(first + sizeof notice.from, first + bytes);
+    static_cast<UcxWire*>(wire)->notices_.push_back(std::move(notice));
+    return UCS_OK;
+  }
+
+  void look_after_peers() {
+    const auto now = Clock::now();
+    if (now < next_look_) return;
+    next_look_ = now + kBetweenLooks;
+    for (const auto& peer : peers_)
+      if (peer) peer->look();
+  }
+
+  void flush() {
+    const auto end = Clock::now() + kTimeToLeave;
+    const ucp_request_param_t param{};
+    const ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker_.get(), &param);
+    if (!UCS_PTR_IS_PTR(flushing)) return;
+    while (ucp_request_check_status(flushing) == UCS_INPROGRESS && Clock::now() < end) progress();
+    ucp_request_free(flushing);
+  }
+
+  const int rank_;
+  const Worker worker_;
+  std::deque<Notice> notices_;
+  std::vector<Address> addresses_;            // [rank]
+  std::vector<std::unique_ptr<Peer>> peers_;  // [rank]; null until needed
+  Clock::time_point next_look_{};
+};
+
+}  // namespace
+
+std::unique_ptr<processes::Wire> make_ucx_wire(const Bootstrap& bootstrap, double deadline) {
+  std::unique_ptr<UcxWire> wire;
+  std::exception_ptr failure;
+  try {
+    wire = std::make_unique<UcxWire>(bootstrap.rank, bootstrap.size);
+  } catch (const Error&) {
+    failure = std::current_exception();  // thrown when the others know
+  }
+  const auto address = wire ? wire->address() : std::vector<std::byte>();
+  std::vector<Address> addresses = exchange_addresses(bootstrap, address, deadline);
+  if (failure) std::rethrow_exception(failure);
+  wire->set_addresses(std::move(addresses));
+  return wire;
+}
+
+}  // namespace ringspan::comm::ucx

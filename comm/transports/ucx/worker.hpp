@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace ringspan::comm::ucx {
+
+/// Throws system, with the reason UCX gives, unless the status is good.
+void require_ok(ucs_status_t status, std::string_view what);
+
+/// UCX as Ringspan uses it: one worker for one thread. The environment (UCX_TLS, UCX_NET_DEVICES
+/// and all else) has the last word on its settings.
+class Worker {
+ public:
+  explicit Worker(int ranks);
+
+  ucp_worker_h get() const { return worker_.get(); }
+
+  /// By which other processes reach this worker.
+  std::vector<std::byte> address() const;
+
+ private:
+  struct Release {
+    void operator()(ucp_context_h context) const { ucp_cleanup(context); }
+    void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
+  };
+
+  std::unique_ptr<ucp_context, Release> context_;
+  std::unique_ptr<ucp_worker, Release> worker_;
+};
+
+}  // namespace ringspan::comm::ucx

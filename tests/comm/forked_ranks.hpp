@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "comm/bootstrap.hpp"
+
+namespace ringspan::comm {
+
+/// Runs `body` once per rank, each in a process forked from this one; their bootstrap is memory
+/// that they share. Returns how they ended, as waitpid() tells it; an exception ends a rank with
+/// code 1. The dead are reaped at once, as a launcher would. After `seconds`, or when all that run
+/// are stopped, the rest are killed.
+std::vector<int> fork_ranks(int ranks, double seconds,
+                            const std::function<void(const Bootstrap&)>& body);
+
+}  // namespace ringspan::comm
