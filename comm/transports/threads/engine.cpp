@@ -2,7 +2,6 @@
 #include "comm/transports/threads/engine.hpp"
 
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "comm/devices/host.hpp"
@@ -120,7 +119,7 @@ void Engine::move_bytes(const Letter& arrived, const Letter& expected) {
 void Engine::fail(const Error& cause) {
   hub_->fail(cause);
   require_working();
-  std::abort();  // a failure has just been recorded
+  throw cause;
 }
 
 void Engine::require_working() {

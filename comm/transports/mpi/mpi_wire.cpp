@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages are MPI_Isend and MPI_Irecv of bytes, their tags behind those of earlier launches. MPI
+// moves what is in flight whenever any request is tested; the standing receive for notices always
+// can be.
+#include "comm/transports/mpi/mpi_wire.hpp"
+
+#include <array>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "comm/error.hpp"
+
+namespace ringspan::comm::mpi {
+namespace {
+
+using processes::Notice;
+using processes::Transfer;
+using processes::Wire;
+
+class MpiTransfer final : public Transfer {
+ public:
+  explicit MpiTransfer(std::int64_t capacity) : capacity_(capacity) {}
+  ~MpiTransfer() override {
+    if (request_ != MPI_REQUEST_NULL) MPI_Request_free(&request_);
+  }
+
+  MPI_Request* request() { return &request_; }
+
+  bool done() override {
+    if (request_ == MPI_REQUEST_NULL) return true;
+    int done = 0;
+    MPI_Status status;
+    const int code = MPI_Test(&request_, &done, &status);
+    if (is_truncation(code)) {
+      request_ = MPI_REQUEST_NULL;
+      received_ = capacity_ + 1;
+      return true;
+    }
+    check(code, "MPI_Test");
+    if (done && capacity_ >= 0) {
+      int bytes = 0;
+      check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+      received_ = bytes;
+    }
+    return done != 0;
+  }
+
+  std::int64_t received() const override { return received_; }
+
+  // MPI takes back no send, and no receive that has been matched.
+  bool cancel() override {
+    if (request_ == MPI_REQUEST_NULL) return true;
+    int done = 0;
+    if (capacity_ >= 0) MPI_Cancel(&request_);
+    return MPI_Test(&request_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
+  }
+
+ private:
+  static bool is_truncation(int code) {
+    int kind = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
+    return kind == MPI_ERR_TRUNCATE;
+  }
+
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  const std::int64_t capacity_;  // of a receive; -1: a send
+  std::int64_t received_ = 0;
+};
+
+class MpiWire final : public Wire {
+ public:
+  /// `first_tag` is that of notices; those of messages follow.
+  MpiWire(Session& session, std::int64_t first_tag)
+      : session_(session), first_tag_(first_tag), outgoing_(session.size()) {
+    session_.use_tag(first_tag);
+    receive_next_notice();
+  }
+
+  ~MpiWire() override {
+    MPI_Cancel(&incoming_request_);
+    MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE);
+    for (Outgoing& notice : outgoing_) {
+      if (is_done(notice.request)) continue;
+      MPI_Request_free(&notice.request);
+      static_cast<void>(new auto(std::move(notice.bytes)));  // MPI may still read it
+    }
+  }
+
+  int rank() const override { return session_.rank(); }
+  int size() const override { return session_.size(); }
+  std::int64_t tags() const override { return session_.tags() - first_tag_ - 1; }
+
+  std::unique_ptr<Transfer> send(int to, std::int64_t tag,
+                                 std::span<const std::byte> bytes) override {
+    auto transfer = std::make_unique<MpiTransfer>(-1);
+    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, use(tag),
+                    session_.comm(), transfer->request()),
+          "MPI_Isend");
+    return transfer;
+  }
+
+  std::unique_ptr<Transfer> receive(int from, std::int64_t tag,
+                                    std::span<std::byte> bytes) override {
+    auto transfer = std::make_unique<MpiTransfer>(std::ssize(bytes));
+    check(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, use(tag),
+                    session_.comm(), transfer->request()),
+          "MPI_Irecv");
+    return transfer;
+  }
+
+  bool send_notice(int to, std::span<const std::byte> bytes) override {
+    Outgoing& notice = outgoing_[to];
+    if (!is_done(notice.request)) return false;
+    notice.bytes.assign(bytes.begin(), bytes.end());
+    check(MPI_Isend(notice.bytes.data(), static_cast<int>(notice.bytes.size()), MPI_BYTE, to,
+                    static_cast<int>(first_tag_), session_.comm(), &notice.request),
+          "MPI_Isend");
+    return true;
+  }
+
+  std::optional<Notice> receive_notice() override {
+    if (notices_.empty()) return {};
+    Notice notice = std::move(notices_.front());
+    notices_.pop_front();
+    return notice;
+  }
+
+  void progress() override {
+    for (;;) {
+      int done = 0, bytes = 0;
+      MPI_Status status;
+      check(MPI_Test(&incoming_request_, &done, &status), "MPI_Test");
+      if (!done) return;
+      check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+      notices_.push_back({status.MPI_SOURCE, {incoming_.begin(), incoming_.begin() + bytes}});
+      receive_next_notice();
+    }
+  }
+
+  std::string lost(int) const override { return {}; }  // MPI ends the job instead
+
+ private:
+  struct Outgoing {
+    std::vector<std::byte> bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  static bool is_done(MPI_Request& request) {
+    int done = 0;
+    return MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+  }
+
+  int use(std::int64_t tag) {
+    session_.use_tag(first_tag_ + 1 + tag);
+    return static_cast<int>(first_tag_ + 1 + tag);
+  }
+
+  void receive_next_notice() {
+    check(MPI_Irecv(incoming_.data(), static_cast<int>(incoming_.size()), MPI_BYTE, MPI_ANY_SOURCE,
+                    static_cast<int>(first_tag_), session_.comm(), &incoming_request_),
+          "MPI_Irecv");
+  }
+
+  Session& session_;
+  const std::int64_t first_tag_;
+  std::array<std::byte, kLargestNotice> incoming_;
+  MPI_Request incoming_request_ = MPI_REQUEST_NULL;
+  std::deque<Notice> notices_;
+  std::vector<Outgoing> outgoing_;  // [process]
+};
+
+}  // namespace
+
+std::unique_ptr<Wire> make_mpi_wire(Session& session, const Bootstrap& bootstrap, double deadline) {
+  const std::int64_t mine = session.first_unused_tag();
+  std::vector<std::int64_t> all(bootstrap.size);
+  bootstrap.all_gather(reinterpret_cast<const std::byte*>(&mine),
+                       reinterpret_cast<std::byte*>(all.data()), sizeof mine, deadline);
+  const std::int64_t first = *std::max_element(all.begin(), all.end());
+  if (first + 1 >= session.tags())
+    throw Error(ErrorKind::not_available,
+                concat("mpi: this process's launches have used up the ", session.tags(),
+                       " tags of MPI; start a new process"));
+  return std::make_unique<MpiWire>(session, first);
+}
+
+}  // namespace ringspan::comm::mpi

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/mpi/session.hpp"
+
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/error.hpp"
+#include "comm/transports/diagnosis/clock.hpp"
+#include "comm/transports/mpi/bootstrap.hpp"
+#include "comm/transports/mpi/watchdog.hpp"
+#include "comm/transports/processes/patience.hpp"
+
+namespace ringspan::comm::mpi {
+namespace {
+
+constexpr double kShortestStart = 10;  // seconds; how fast processes start is not in our hands
+constexpr double kNap = 1e-3;          // seconds
+constexpr std::int64_t kBootstrapTags = 1024;
+constexpr std::int64_t kGathersPerLaunch = 8;
+
+/// Messages in flight whose memory stays until they are done, for ever if need be.
+class Exchange {
+ public:
+  Exchange(MPI_Comm comm, std::span<const std::byte> mine)
+      : comm_(comm), mine_(std::make_unique<std::vector<std::byte>>(mine.begin(), mine.end())) {}
+
+  ~Exchange() {
+    bool sent = true;
+    for (MPI_Request& request : sends_) sent = free_if_done(request) && sent;
+    for (MPI_Request& request : receives_) {
+      if (free_if_done(request)) continue;
+      MPI_Cancel(&request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (!sent) static_cast<void>(mine_.release());
+  }
+
+  void receive(int from, int tag, std::byte* to) {
+    check(MPI_Irecv(to, static_cast<int>(mine_->size()), MPI_BYTE, from, tag, comm_,
+                    &receives_.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Irecv");
+    from_.push_back(from);
+  }
+  void send(int to, int tag) {
+    check(MPI_Isend(mine_->data(), static_cast<int>(mine_->size()), MPI_BYTE, to, tag, comm_,
+                    &sends_.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Isend");
+  }
+
+  /// From whom nothing has come.
+  std::vector<int> missing() {
+    std::vector<int> missing;
+    for (std::size_t i = 0; i < receives_.size(); ++i)
+      if (!free_if_done(receives_[i])) missing.push_back(from_[i]);
+    return missing;
+  }
+
+ private:
+  static bool free_if_done(MPI_Request& request) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  }
+
+  const MPI_Comm comm_;
+  std::unique_ptr<std::vector<std::byte>> mine_;
+  std::vector<int> from_;
+  std::vector<MPI_Request> receives_, sends_;
+};
+
+double seconds_since(std::int64_t start) {
+  return 1e-9 * static_cast<double>(diagnosis::steady_now() - start);
+}
+
+}  // namespace
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(ErrorKind::system, concat(call, ": ", text));
+}
+
+Session& Session::instance(double deadline) {
+  static Session session(deadline);
+  if (session.comm_ == MPI_COMM_NULL) session.connect(deadline);
+  int main_thread = 0, level = 0;
+  check(MPI_Is_thread_main(&main_thread), "MPI_Is_thread_main");
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  RINGSPAN_REQUIRE(main_thread || level >= MPI_THREAD_SERIALIZED,
+                   "mpi: launch is for the thread that initialised MPI; for any other one, ",
+                   "initialise MPI with MPI_THREAD_SERIALIZED");
+  return session;
+}
+
+Session::Session(double deadline) {
+  patience_ = std::max(deadline, kShortestStart);
+  int initialized = 0;
+  check(MPI_Initialized(&initialized), "MPI_Initialized");
+  if (initialized) return;
+  const Watchdog watchdog(patience_, "MPI_Init_thread");
+  int level = 0;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
+  owns_mpi_ = true;
+}
+
+void Session::connect(double deadline) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request), "MPI_Comm_idup");
+  const std::int64_t start = diagnosis::steady_now();
+  processes::Idling idling(true, kNap);
+  for (int done = 0; !done; idling.pause()) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (!done && seconds_since(start) > std::max(deadline, kShortestStart))
+      throw Error(ErrorKind::timeout, concat("launch: not all MPI processes have called it within ",
+                                             std::max(deadline, kShortestStart), " s"));
+  }
+  check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+  void* largest_tag = nullptr;
+  int found = 0;
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &found), "MPI_Comm_get_attr");
+  tags_ = (found ? std::int64_t{*static_cast<int*>(largest_tag)} : 32767) + 1;
+  unused_tag_ = kBootstrapTags;
+  comm_ = comm;
+}
+
+Session::~Session() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!owns_mpi_ || finalized) return;
+  const Watchdog watchdog(patience_, "MPI_Finalize");
+  MPI_Finalize();
+}
+
+Bootstrap Session::bootstrap() {
+  const std::int64_t launch = launches_++;
+  return {rank_, size_,
+          [this, launch, call = std::int64_t{0}](const std::byte* mine, std::byte* all,
+                                                 std::size_t bytes, double deadline) mutable {
+            const std::int64_t tag = (launch * kGathersPerLaunch + call++) % kBootstrapTags;
+            all_gather({mine, bytes}, all, static_cast<int>(tag), deadline);
+          }};
+}
+
+// Everybody to everybody: it is short, and shows who is missing.
+void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int tag,
+                         double deadline) const {
+  RINGSPAN_REQUIRE(mine.size() <= INT_MAX, "bootstrap: ", mine.size(), " bytes; at most ", INT_MAX);
+  std::memcpy(all + rank_ * mine.size(), mine.data(), mine.size());
+  Exchange exchange(comm_, mine);
+  for (int i = 1; i < size_; ++i) {
+    const int from = (rank_ + size_ - i) % size_;
+    exchange.receive(from, tag, all + from * mine.size());
+  }
+  for (int i = 1; i < size_; ++i) exchange.send((rank_ + i) % size_, tag);
+
+  const std::int64_t start = diagnosis::steady_now();
+  processes::Idling idling(true, kNap);
+  for (;;) {
+    const std::vector<int> missing = exchange.missing();
+    if (missing.empty()) return;
+    if (seconds_since(start) > deadline)
+      throw Error(
+          ErrorKind::timeout,
+          concat("launch: no word from rank ", name_list(missing), " within ", deadline, " s"),
+          {rank_, missing.front(), "launch"});
+    idling.pause();
+  }
+}
+
+Bootstrap bootstrap(double deadline) { return Session::instance(deadline).bootstrap(); }
+
+}  // namespace ringspan::comm::mpi

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "comm/transports/diagnosis/board.hpp"
+#include "comm/transports/diagnosis/clock.hpp"
+
+namespace ringspan::comm::processes {
+
+/// One wait: since when, for how long without progress of those waited for, and when to ask again.
+struct Patience {
+  const std::int64_t start = diagnosis::steady_now();
+  std::int64_t ask_at = 0;       // 0: not yet set
+  std::int64_t returned_at = 0;  // when one of them was first found to have returned; 0: none was
+  diagnosis::Patience heartbeats;
+};
+
+/// What a rank does between two looks: spins where every rank has a core, and otherwise, or after a
+/// while, sleeps, a fraction of the time that it has waited.
+class Idling {
+ public:
+  Idling(bool crowded, double longest_nap) : crowded_(crowded), longest_nap_(longest_nap) {}
+  void pause();
+
+ private:
+  const bool crowded_;
+  const double longest_nap_;  // seconds
+  const std::int64_t start_ = diagnosis::steady_now();
+  int looks_ = 0;
+};
+
+}  // namespace ringspan::comm::processes

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::comm::processes {
+
+/// Where one process runs, as it tells the others.
+struct Seat {
+  std::array<char, 256> host = {};           // its name: processes of one name share a node
+  std::array<char, 64> machine = {};         // one kernel, which may play several hosts
+  std::array<std::uint64_t, 16> cores = {};  // a bit for each that it may use, of the machine
+};
+
+Seat own_seat();
+
+/// Of the first `ranks` processes. With `ranks_per_node` they are put on nodes in order instead.
+std::vector<Place> places(const std::vector<Seat>& seats, int ranks, int ranks_per_node);
+
+/// More ranks share the cores of `process` than there are cores, so one that spins slows another.
+bool crowded(const std::vector<Seat>& seats, int process, int ranks);
+
+}  // namespace ringspan::comm::processes

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank waits: it keeps making progress, and after a while asks those it waits for how they
+// are. Nobody wakes it, so it never sleeps for long.
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "comm/transports/processes/engine.hpp"
+
+namespace ringspan::comm::processes {
+namespace {
+
+using diagnosis::steady_now;
+using diagnosis::Waiting;
+
+// Seconds.
+constexpr double kNap = 0.25e-3;
+constexpr double kIdleNap = 5e-3;
+constexpr double kUnderWay = 0.1;    // what one that has returned had sent before takes at most
+constexpr double kChance = 10e-3;    // a few turns of the scheduler
+constexpr double kAnswer = 0.25;     // what an answer takes at most
+constexpr double kLastChance = 1.0;  // however busy the machine is
+constexpr double kFarewell = 1.0;    // after a failure, for others to learn of it and return
+
+std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
+
+// Between two questions: short enough for heartbeats to pass along a chain of all ranks within the
+// deadline.
+std::int64_t question_interval(const LaunchOptions& options) {
+  return nanoseconds(std::clamp(options.deadline / (4 * options.ranks), 1e-3, 0.1));
+}
+
+}  // namespace
+
+void Engine::block(Operation& operation) {
+  Patience patience;
+  Idling idling(crowded_, kNap);
+  for (;;) {
+    progress();
+    if (operation.done()) return;
+    require_working();
+    require_hope(operation, patience);
+    idling.pause();
+  }
+}
+
+// From time to time.
+void Engine::require_hope(Operation& operation, Patience& patience) {
+  const std::int64_t now = steady_now();
+  if (patience.ask_at == 0) patience.ask_at = now + question_interval(options_);
+  if (now < patience.ask_at) return;
+  patience.ask_at = now + question_interval(options_);
+  advance(operation, true);
+  if (operation.done()) return;
+  const Waiting waiting{operation.channel, operation.sequence, operation.name, operation.awaited()};
+  const auto error = hopeless(waiting, patience, [&] { return operation.done(); });
+  if (error) fail_with(*error);
+}
+
+std::optional<Error> Engine::hopeless(const Waiting& waiting, Patience& patience,
+                                      const Predicate& over) {
+  peers_.set_waiting(waiting);
+  for (const int peer : waiting.peers) {
+    const std::string lost = wire_->lost(peer);
+    if (!lost.empty()) return blame_gone(peers_, rank_, waiting, peer, "is gone: " + lost);
+    if (waiting.group && peers_.returned(peer)) {
+      if (patience.returned_at == 0) patience.returned_at = steady_now();
+      if (steady_now() - patience.returned_at > nanoseconds(kUnderWay))
+        return blame_gone(peers_, rank_, waiting, peer);
+    }
+    peers_.pass_on(peer);
+  }
+  peers_.ask(waiting.peers, waiting.group.get());
+  if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > options_.deadline &&
+      had_its_chance(waiting, over))
+    return blame(peers_, rank_, waiting, options_.deadline);
+  return {};
+}
+
+// All of them are needed: the oldest counts.
+std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+  for (const int peer : waiting.peers) oldest = std::min(oldest, peers_.heartbeat(peer));
+  return oldest;
+}
+
+// On a busy machine a live peer may not get to run for a whole deadline. So before giving up,
+// compete with it for a core: once this thread has run for a moment, so has the peer. Meanwhile all
+// ranks are asked what they have posted and wait for, to find out whom to blame.
+bool Engine::had_its_chance(const Waiting& waiting, const Predicate& over) {
+  const std::int64_t heartbeat = heartbeat_of(waiting);
+  const std::int64_t start = steady_now(), ran = diagnosis::thread_time();
+  peers_.ask_all(waiting.group.get());
+  for (;;) {
+    progress();
+    if (over() || peers_.failure() || heartbeat_of(waiting) != heartbeat) return false;
+    const std::int64_t waited = steady_now() - start;
+    const bool competed = diagnosis::thread_time() - ran > nanoseconds(kChance);
+    const bool heard = peers_.all_answer() || waited > nanoseconds(kAnswer);
+    if ((competed && heard) || waited > nanoseconds(kLastChance)) return true;
+    std::this_thread::yield();
+  }
+}
+
+std::optional<Error> Engine::end() {
+  const bool has_rank = rank_ < options_.ranks;
+  if (has_rank) peers_.set_returned(options_.debug.ledger);
+  Patience patience;
+  Idling idling(crowded_ || !has_rank, kIdleNap);
+  std::int64_t leave_at = 0;  // 0: not yet to be left
+  closed_ = true;             // nobody waits for what is in flight
+  while (!peers_.finished() || !peers_.sent_all()) {
+    try {
+      progress();
+      look_whether_all_have_ended(patience);
+    } catch (const Error& error) {
+      peers_.fail({error, error});
+    }
+    const bool ends = peers_.failure() || peers_.finished();
+    if (ends && leave_at == 0) leave_at = steady_now() + nanoseconds(kFarewell);
+    if (leave_at > 0 && steady_now() > leave_at) {
+      if (rank_ != 0 || peers_.finished()) break;
+      peers_.finish();  // without those that have not come
+    }
+    idling.pause();
+  }
+  const auto failure = peers_.outcome();
+  if (!failure) return {};
+  if (has_rank && !options_.flight_recorder.empty())
+    recorder_.dump(options_.flight_recorder, failure->thrown);
+  return failure->thrown;
+}
+
+void Engine::look_whether_all_have_ended(Patience& patience) {
+  const std::vector<int> missing = rank_ == 0 ? peers_.not_returned() : std::vector<int>{0};
+  if (rank_ == 0 && missing.empty() && !peers_.finished()) peers_.finish();
+  if (peers_.finished() || peers_.failure()) return;
+  const std::int64_t now = steady_now();
+  if (patience.ask_at == 0) patience.ask_at = now + question_interval(options_);
+  if (now < patience.ask_at) return;
+  patience.ask_at = now + question_interval(options_);
+  const Waiting waiting{nullptr, -1, "end of the launch", missing};
+  const auto error = hopeless(waiting, patience, [&] { return peers_.finished(); });
+  if (error) peers_.fail({*error, *error});
+}
+
+}  // namespace ringspan::comm::processes
