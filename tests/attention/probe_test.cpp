@@ -1,70 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes that read properties straight off a schedule, without a reference to compare with.
-#include <cmath>
-#include <limits>
-#include <numeric>
+// Probes that read properties straight off a schedule, without a reference to compare with. What
+// must not leak is in leak_test.cpp.
+#include "tests/attention/probe.hpp"
 
-#include "comm/error.hpp"
-#include "tests/attention/schedule_run.hpp"
+#include <cmath>
+#include <numeric>
 
 namespace ringspan::attention {
 namespace {
 
 constexpr double kUlp = 0x1p-23;  // of 1 in fp32
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const std::vector<const char*> kMasks{"full",       "causal",    "window:2",
-                                      "window:7:3", "documents", "documents+causal+window:2"};
-
-/// Calls `probe(schedule, ranks)` for every schedule that is legal with 4 heads.
-template <typename Probe>
-void for_each_schedule(const Probe& probe) {
-  for (const int ranks : kRanks) {
-    for (const NamedSchedule& schedule : all_schedules(ranks)) {
-      if (ulysses_degree(schedule, ranks) > 4) continue;
-      SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks"));
-      probe(schedule, ranks);
-    }
-  }
-}
-
-Problem small_problem(std::string_view mask, std::int64_t length = 19) {
-  return make_problem(mask, length,
-                      {.batch = 2, .heads = 4, .kv_heads = 2, .head_dim = 6, .value_dim = length});
-}
-
-WholeResults compute(const NamedSchedule& schedule, int ranks, const Problem& problem,
-                     const OracleInputs& inputs, std::uint64_t delay_seed = 0) {
-  comm::LaunchOptions options{.ranks = ranks, .deadline = 20, .debug = {.poison = true}};
-  if (delay_seed) options.debug.max_delay = 100e-6, options.debug.seed = delay_seed;
-  return run(schedule, problem, inputs, options, "cpu");
-}
-
-std::vector<std::int64_t> tokens_of(const Problem& problem) {
-  std::vector<std::int64_t> tokens(problem.sequence.length);
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return tokens;
-}
-
-/// Every value of one token.
-template <typename Change>
-void change_token(Array& array, std::int64_t token, const Change& change) {
-  for (std::int64_t b = 0; b < array.batch; ++b) {
-    double* row = array.row(b, token, 0);
-    for (std::int64_t i = 0; i < array.heads * array.dim; ++i) row[i] = change(row[i]);
-  }
-}
-
-void change_token(OracleInputs& inputs, std::int64_t token, double value) {
-  for (Array* array : {&inputs.q, &inputs.k, &inputs.v, &inputs.d_out}) {
-    change_token(*array, token, [value](double) { return value; });
-  }
-}
-
-bool same_token(const Array& a, const Array& b, std::int64_t token) {
-  const std::int64_t t[] = {token};
-  return take_tokens(a, t).values == take_tokens(b, t).values;
-}
 
 // Q = 0 and V = identity: row i of the output is 1/n on the n keys that it sees, and lse is ln n.
 TEST(ProbeTest, XRayShowsTheMask) {
@@ -148,69 +93,6 @@ TEST(ProbeTest, DuplicateKeysAddLnTwo) {
   });
 }
 
-// Other values at one token change no bit of what does not depend on it.
-TEST(ProbeTest, NothingLeaksThroughTheMask) {
-  constexpr std::int64_t kToken = 7;
-  for (const char* mask : kMasks) {
-    const Problem problem = small_problem(mask);
-    const std::vector<std::int64_t> tokens = tokens_of(problem);
-    const auto affects_query = [&](std::int64_t query) {
-      return query == kToken || sees(problem, query, kToken);
-    };
-    const auto affects_key = [&](std::int64_t key) {  // through a query that sees both
-      return std::any_of(tokens.begin(), tokens.end(), [&](std::int64_t query) {
-        return sees(problem, query, key) && affects_query(query);
-      });
-    };
-    const OracleInputs inputs = random_inputs(problem, 4);
-    OracleInputs changed = inputs;
-    change_token(changed, kToken, 1.5);
-    for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
-      SCOPED_TRACE(mask);
-      const WholeResults a = compute(schedule, ranks, problem, inputs);
-      const WholeResults b = compute(schedule, ranks, problem, changed);
-      for (const std::int64_t t : tokens) {
-        const bool query = affects_query(t), key = affects_key(t);
-        EXPECT_EQ(same_token(a.out, b.out, t), !query) << "out of token " << t;
-        EXPECT_EQ(same_token(a.dq, b.dq, t), !query) << "dq of token " << t;
-        EXPECT_EQ(same_token(a.dk, b.dk, t), !key) << "dk of token " << t;
-        EXPECT_EQ(same_token(a.dv, b.dv, t), !key) << "dv of token " << t;
-      }
-    });
-  }
-}
-
-// What lies in padding changes no bit of a real token, not even NaN; padding gives exact zeros.
-TEST(ProbeTest, PaddingIsNeitherReadNorLeftUnwritten) {
-  for (const char* mask : {"full", "causal", "documents+window:2:2"}) {
-    for (const bool sinks : {false, true}) {
-      Problem problem = small_problem(mask);
-      problem.sequence.documents = {6, 0, 5};
-      problem.sinks = sinks;
-      OracleInputs zeros = random_inputs(problem, 5), nans = zeros;
-      for (std::int64_t t = 11; t < 19; ++t) {
-        change_token(zeros, t, 0);
-        change_token(nans, t, kNaN);
-      }
-      for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
-        SCOPED_TRACE(concat(mask, sinks ? ", sinks" : ""));
-        const WholeResults a = compute(schedule, ranks, problem, zeros);
-        const WholeResults b = compute(schedule, ranks, problem, nans);
-        for (const auto& [with_zeros, with_nans, padding] :
-             {std::tuple(&a.out, &b.out, 0.0), std::tuple(&a.lse, &b.lse, -kInfinity),
-              std::tuple(&a.dq, &b.dq, 0.0), std::tuple(&a.dk, &b.dk, 0.0),
-              std::tuple(&a.dv, &b.dv, 0.0)}) {
-          EXPECT_EQ(with_zeros->values, with_nans->values);
-          for (std::int64_t t = 11; t < 19; ++t) {
-            EXPECT_EQ(*with_nans->row(1, t, 1), padding) << "token " << t;
-          }
-        }
-        EXPECT_EQ(a.d_sinks.values, b.d_sinks.values);
-      });
-    }
-  }
-}
-
 // Whatever the timing, and whether hops copy or lend.
 TEST(ProbeTest, RerunsHaveTheSameBits) {
   Problem problem = small_problem("causal");
@@ -218,7 +100,8 @@ TEST(ProbeTest, RerunsHaveTheSameBits) {
   const OracleInputs inputs = random_inputs(problem, 6);
   for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
     const WholeResults first = compute(schedule, ranks, problem, inputs);
-    const comm::LaunchOptions lending{.ranks = ranks, .hop = comm::Hop::reference, .deadline = 20};
+    const comm::LaunchOptions lending{
+        .ranks = ranks, .hop = comm::test::hops().back(), .deadline = 20};
     for (const WholeResults& again : {compute(schedule, ranks, problem, inputs, 1),
                                       compute(schedule, ranks, problem, inputs, 2),
                                       run(schedule, problem, inputs, lending, "cpu")}) {
