@@ -9,6 +9,7 @@
 
 #include "attention/kernels/cpu_walk.hpp"
 #include "attention/kernels/cpu_workspace.hpp"
+#include "attention/kernels/flush_subnormals.hpp"
 #include "attention/kernels/host_movement.hpp"
 
 namespace ringspan::attention::cpu {
@@ -84,6 +85,7 @@ class BackwardPass final : public Pass {
   }
 
   void compute(std::int64_t query, std::int64_t key, const PanelExtent& extent) override {
+    const FlushSubnormals flush;
     set_.backward({{extent, shape_, space_.q_lanes + query * shape_.head_dim,
                     space_.k + key * shape_.head_stride, space_.v + key * shape_.value_stride,
                     space_.weights},

@@ -47,11 +47,11 @@ HWY_INLINE Power split_power(Vector x) {
   return {hn::BitCast(kFloats, hn::Add(exponent, one)), hn::Mul(p, f)};
 }
 
-/// 2^x for x <= 127: exactly 1 at 0, exactly 0 below -110, and NaN for NaN (which Max might lose).
-/// So weights are 0 or large enough for products with them not to be subnormal, which is slow.
+/// 2^x for x <= 127: exactly 1 at 0, exactly 0 below -126, where fp32 has no normal numbers, and
+/// NaN for NaN (which Max might lose).
 HWY_INLINE Vector exp2(Vector x) {
-  const auto negligible = hn::Lt(x, hn::Set(kFloats, -110.0f));
-  const auto [power, rest] = split_power(hn::IfThenElse(negligible, hn::Set(kFloats, -127.0f), x));
+  const auto underflows = hn::Lt(x, hn::Set(kFloats, -126.0f));
+  const auto [power, rest] = split_power(hn::IfThenElse(underflows, hn::Set(kFloats, -127.0f), x));
   return hn::MulAdd(power, rest, power);
 }
 

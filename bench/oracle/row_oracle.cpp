@@ -20,10 +20,11 @@ double epsilon(DType dtype) {
   return 0;
 }
 
-/// Kernels may take a weight below this share of the row's largest for zero, as the cpu kernels do:
-/// far below any rounding of the row, but all that there is to a value made of such weights alone.
-/// The largest weight is at most 1, so no key loses more, in whichever block or merge it does.
-constexpr double kNegligibleWeight = 0x1p-110;
+/// Kernels may lose a weight below this share of the row's largest to underflow, as it is or times
+/// a small value, since fp32 ends at 2^-126: far below any rounding of the row, but all that there
+/// is to a value made of such weights alone. The largest weight is at most 1, so no key loses more,
+/// in whichever block or merge it does.
+constexpr double kNegligibleWeight = 0x1p-120;
 
 bool narrow(DType dtype) { return dtype != attention::accumulator(dtype); }
 

@@ -88,5 +88,40 @@ TEST(CpuKernelSpeedTest, CausalAttentionComesNearThePeak) {
   EXPECT_GE(backward, 0.65);
 }
 
+// Logits from -60 to 60 make weights from 1 down to 2^-126, and gradients are small, too: many of
+// their products are below the normal numbers. Against weights of 1.
+TEST(CpuKernelSpeedTest, SubnormalNumbersCostNothing) {
+  constexpr std::int64_t kFew = 512;
+  const auto device = comm::make_host_device();
+  const auto kernels = make_kernels("cpu", *device);
+  kernels->prepare({.head_dim = kHeadDim, .value_dim = kHeadDim});
+  const auto random = [&](std::uint64_t seed, double factor) {
+    Array array = random_array(1, kFew, 1, kHeadDim, DType::f32, seed);
+    for (double& value : array.values) value *= factor;
+    return make_tensor(*device, array, DType::f32);
+  };
+  const auto result = [&](std::int64_t dim) {
+    return make_tensor(*device, Array(1, kFew, 1, dim), DType::f32);
+  };
+  const Tensor q = random(1, 1), k = random(2, 1), v = random(3, 1), d_out = random(4, 1e-6);
+  const Tensor lse = result(1), delta = result(1);
+  const Tensor dq = result(kHeadDim), dk = result(kHeadDim), dv = result(kHeadDim);
+  const Shard whole = {{0, 1, kFew}};
+  const auto tiles = visible_tiles(whole, whole, {kFew}, {});
+  const auto seconds = [&](double scale, double row_lse) {
+    kernels->fill(lse, row_lse);
+    double least = HUGE_VAL;
+    for (int again = 0; again < 7; ++again) {
+      const std::clock_t start = std::clock();
+      kernels->backward({q, k, v, tiles, {scale}, lse, delta, d_out}, dq, dk, dv);
+      least = std::min(least, static_cast<double>(std::clock() - start));
+    }
+    return least / CLOCKS_PER_SEC;
+  };
+  const double subnormal = seconds(1, 70), normal = seconds(1e-3, 0);
+  std::printf("%.2f times as long\n", subnormal / normal);
+  EXPECT_LT(subnormal, 1.5 * normal);
+}
+
 }  // namespace
 }  // namespace ringspan::attention

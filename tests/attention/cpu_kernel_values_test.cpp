@@ -2,6 +2,7 @@
 // The cpu kernels at the limits of fp32: huge logits and values, infinities, NaN.
 #include <bit>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "tests/attention/array.hpp"
@@ -37,6 +38,39 @@ void expect_nan_survives(comm::Device& device, const Problem& problem, const Ora
   kernels->merge(fresh[0].partial(), ranks[0].partial());
   kernels->finalize(fresh[0].partial(), nullptr, fresh[0].out, fresh[0].lse);
   EXPECT_TRUE(std::isnan(*read(fresh[0].out).row(0, token, 0)));
+}
+
+// A value that only one key has, whose weight is 2^-n: right down to where fp32 has no more normal
+// numbers, and lost like any underflow below.
+TEST_P(CpuKernelsTest, WeightsCountDownToTheSmallestNormalNumber) {
+  constexpr double kSmallest = 0x1p-126, kValue = 3, kGradient = 5;
+  Problem problem{.shape = {.head_dim = 1, .value_dim = 2}, .sequence = {2}};
+  problem.softmax_scale = 1;
+  OracleInputs inputs{Array(1, 2, 1, 1, 1.0),
+                      Array(1, 2, 1, 1),
+                      Array(1, 2, 1, 2),
+                      Array(1, 2, 1, 2, kGradient),
+                      {}};
+  inputs.v.values = {1, 0, 0, kValue};
+  const auto kernels = prepared(problem.shape);
+  for (int n = 0; n < 160; ++n) {
+    *inputs.k.row(0, 1, 0) = static_cast<float>(-n * std::numbers::ln2);
+    const auto ranks = make_ranks(*device_, problem, inputs);
+    run(*kernels, problem, ranks);
+    const double weight = 1 / (1 + std::exp(-*inputs.k.row(0, 1, 0)));
+    const double bound = 16 * 0x1p-23 * (1 + n * std::numbers::ln2) * weight + kSmallest;
+    EXPECT_NEAR(read(ranks[0].out).row(0, 1, 0)[1], weight * kValue, bound * kValue) << n;
+    EXPECT_NEAR(read(ranks[0].dv).row(0, 1, 0)[0], weight * 2 * kGradient, bound * 2 * kGradient)
+        << n;
+  }
+}
+
+TEST_P(CpuKernelsTest, LeavesSubnormalNumbersToTheCaller) {
+  const Problem problem = causal_problem(3);
+  const auto ranks = make_ranks(*device_, problem, random_inputs(problem, 10));
+  run(*prepared(problem.shape), problem, ranks);
+  volatile float subnormal = 0x1p-130f;
+  EXPECT_EQ(subnormal * 0.5f, 0x1p-131f);
 }
 
 /// Rows of every token outside of first .. last have the same bits in both.
