@@ -122,7 +122,9 @@ void expect_told(AllToAllAlgorithm algorithm, int source) {
       EXPECT_EQ(error.kind(), ErrorKind::peer_failed) << error.what();
       EXPECT_EQ(error.where().peer, source) << error.what();
       EXPECT_EQ(error.where().operation, "all_to_all");
-      EXPECT_THAT(error.what(), testing::HasSubstr("sends 24 bytes"));
+      // MPI does not tell how long a message is that does not fit.
+      EXPECT_THAT(error.what(), testing::AnyOf(testing::HasSubstr("sends 24 bytes"),
+                                               testing::HasSubstr("sends another number")));
       EXPECT_THAT(error.what(), testing::HasSubstr("expects 21 bytes"));
     }
   };
