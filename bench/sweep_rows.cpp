@@ -15,6 +15,7 @@
 #include "bench/commit.hpp"
 #include "bench/fma_peak.hpp"
 #include "bench/judge/judgement.hpp"
+#include "bench/rows/costs_file.hpp"
 #include "bench/rows/csv_reader.hpp"
 #include "bench/rows/efficiency.hpp"
 #include "bench/run/bytes_needed.hpp"
@@ -74,7 +75,7 @@ SweepRows::SweepRows(const SweepOptions& options, const std::vector<Point>& poin
       reporter_(open_csv(options)),
       finished_(reporter_ ? read_csv(options.csv) : std::vector<Cells>()),
       missing_(missing_points(points, finished_)),
-      progress_(missing_.size()),
+      progress_(missing_.size(), hosts.nodes().size() == 1),
       legal_(!finished_.empty()) {}
 
 std::optional<std::size_t> SweepRows::next() {
@@ -118,6 +119,7 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
   row.result = result_of(point, measurement, flops(point, options_.measure));
   row.status = judge(measurement);
   if (point.has_backward()) note_unchecked(measurement);
+  if (measurement.costs) note_costs(*measurement.costs);
   if (row.status == "ok") row.status = judged_speed(point, *row.result);
   if (row.status == "ok") fill_efficiencies(row, finished_);
   failed_ |= row.status != "ok";
@@ -207,6 +209,21 @@ void SweepRows::note_unchecked(const Measurement& measurement) {
       "--check: at some points every key is seen by so many queries that no single key's dk and "
       "dv were compared{}",
       options_.measure.sinks ? "" : "; dv was, summed over all keys of a head");
+}
+
+/// What automatic all-to-alls go by; once, on standard error and beside the rows.
+void SweepRows::note_costs(const ProbedCosts& probed) {
+  const std::string text = summary(probed);
+  if (!noted_costs_.insert(text).second) return;
+  progress_.clear_line();
+  spdlog::info("--all-to-all automatic: {}", text);
+  if (options_.csv.empty()) return;
+  try {
+    const std::filesystem::path csv(options_.csv);
+    store_costs(std::filesystem::path(csv).replace_extension(".costs.json").string(), probed);
+  } catch (const Error& error) {
+    spdlog::warn("{}", error.what());  // no reason to lose rows
+  }
 }
 
 int SweepRows::interrupt() {

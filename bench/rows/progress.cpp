@@ -11,7 +11,7 @@ namespace ringspan::bench {
 namespace {
 
 constexpr const char* kLine =
-    "{:>9}  {:<13} {:<10} {:<8} {:<5} {:>5} {:>9} {:>7} {:>11} {:>11} {:>8}  {}\n";
+    "{:>9}  {:<9} {:<13} {:<10} {:<8} {:<5} {:>5} {:>9} {:>7} {:>11} {:>11} {:>8}  {}\n";
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
@@ -23,7 +23,9 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::size_t total) : total_(total), terminal_(isatty(STDOUT_FILENO) == 1) {}
+// mpirun makes every standard output a terminal, whatever its own is.
+Progress::Progress(std::size_t total, bool alone)
+    : total_(total), terminal_(alone && isatty(STDOUT_FILENO) == 1) {}
 
 void Progress::begin(const Point& point) {
   if (!terminal_) return;
@@ -47,8 +49,8 @@ void Progress::begin(const Point& point) {
 void Progress::end(const Row& row) {
   clear_line();
   if (done_++ == 0) {
-    fmt::print(kLine, "", "schedule", "layout", "pass", "dtype", "ranks", "tokens", "heads",
-               "median", "exposed", "GFLOP/s", "status");
+    fmt::print(kLine, "", "transport", "schedule", "layout", "pass", "dtype", "ranks", "tokens",
+               "heads", "median", "exposed", "GFLOP/s", "status");
   }
   const Point& point = row.point;
   std::string median, exposed, gflops;
@@ -59,9 +61,9 @@ void Progress::end(const Row& row) {
       gflops = fmt::format("{:.1f}", *row.result->tflops_per_rank * 1e3);
     }
   }
-  fmt::print(kLine, fmt::format("{}/{}", done_, total_), point.schedule, point.layout, point.pass,
-             point.dtype, point.ranks, point.sequence_length, point.heads, median, exposed, gflops,
-             row.status);
+  fmt::print(kLine, fmt::format("{}/{}", done_, total_), point.transport, point.schedule,
+             point.layout, point.pass, point.dtype, point.ranks, point.sequence_length, point.heads,
+             median, exposed, gflops, row.status);
   std::fflush(stdout);
 }
 

@@ -12,7 +12,8 @@ namespace ringspan::bench {
 /// terminal a last line that says what is being measured and how long the rest may take.
 class Progress {
  public:
-  explicit Progress(std::size_t total);
+  /// `alone`: no other process takes part.
+  Progress(std::size_t total, bool alone);
 
   void begin(const Point& point);
   void end(const Row& row);
