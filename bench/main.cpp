@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "bench/ask/command_line.hpp"
 #include "bench/info.hpp"
+#include "bench/primitives/command.hpp"
+#include "bench/probe.hpp"
 #include "bench/processes.hpp"
 #include "bench/sweep.hpp"
 #include "comm/error.hpp"
@@ -22,10 +25,15 @@ using ringspan::ErrorKind;
 using namespace ringspan::bench;
 
 int run(const CommandLine& line, const Processes& processes) {
+  const auto has = [&](std::string_view option) { return line.options.count(option) > 0; };
   if (line.command == "sweep") return sweep(sweep_options(line.options), processes);
+  if (line.command == "primitives") {
+    return time_primitives(primitive_options(line.options), processes);
+  }
+  if (line.command == "probe") return probe(probe_options(line.options), processes);
   if (!processes.first()) return kExitOk;
   if (line.help.empty()) {
-    info(line.info);
+    info({.peak = has("--peak"), .json = has("--json")});
   } else {
     fmt::print("{}", line.help);
   }
@@ -34,16 +42,27 @@ int run(const CommandLine& line, const Processes& processes) {
 
 /// The first process cannot speak if it is the one that failed.
 bool speaks(const Processes& processes, const Error& error) {
-  const bool lost = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::peer_failed;
-  return processes.first() || (lost && error.where().peer == 0);
+  return processes.first() || (lost(error) && error.where().peer == 0);
 }
 
 int run(std::span<const char* const> arguments) {
   const Processes processes;
+  const Command commands[] = {
+      {"sweep",
+       "Measures every combination of the axes given and prints, or appends, a row each. Axes take "
+       "a comma list or a range as 4Ki:64Ki:x2.",
+       sweep_option_entries()},
+      {"primitives",
+       "Times rings, all-to-alls and collectives over sizes, and checks what they moved.",
+       primitive_option_entries()},
+      {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
+       probe_option_entries()},
+      {"info", "Says what this build and this machine can do.", kInfoOptions},
+  };
   try {
     CommandLine line;
-    const std::string told =
-        processes.told_by_first([&] { return text(line = parse_command_line(arguments)); });
+    const std::string told = processes.told_by_first(
+        [&] { return text(line = parse_command_line(arguments, commands)); });
     return run(processes.first() ? line : command_line(told), processes);
   } catch (const Error& error) {
     if (!speaks(processes, error)) return kExitOk;

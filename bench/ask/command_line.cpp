@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -15,15 +14,15 @@
 namespace ringspan::bench {
 namespace {
 
-constexpr const char* kCommands = "sweep, info";
-
 /// CLI11 would report an unknown command as a stray argument.
-void require_command(std::span<const char* const> arguments) {
+void require_command(std::span<const char* const> arguments, std::span<const Command> commands) {
   const std::string_view first = arguments.size() > 1 ? arguments[1] : "";
-  RINGSPAN_REQUIRE(!first.empty(), "no command given; known are ", kCommands,
-                   "; try ringspan --help");
-  const bool known = first.starts_with("-") || first == "sweep" || first == "info";
-  RINGSPAN_REQUIRE(known, "unknown command '", first, "'; known are ", kCommands);
+  const std::string known = name_list(commands, &Command::name);
+  RINGSPAN_REQUIRE(!first.empty(), "no command given; known are ", known, "; try ringspan --help");
+  RINGSPAN_REQUIRE(first.starts_with("-") ||
+                       std::any_of(commands.begin(), commands.end(),
+                                   [&](const Command& command) { return command.name == first; }),
+                   "unknown command '", first, "'; known are ", known);
 }
 
 /// CLI11's complaint as one line.
@@ -53,31 +52,26 @@ void merge_config(OptionTexts& options) {
 
 }  // namespace
 
-CommandLine parse_command_line(std::span<const char* const> arguments) {
-  require_command(arguments);
+CommandLine parse_command_line(std::span<const char* const> arguments,
+                               std::span<const Command> commands) {
+  require_command(arguments, commands);
   CommandLine line;
   CLI::App app("Sequence-parallel attention, measured.", "ringspan");
   app.require_subcommand(1);
-  CLI::App* sweep = app.add_subcommand(
-      "sweep",
-      "Measures every combination of the axes given and prints, or appends, a row each. "
-      "Axes take a comma list or a range as 4Ki:64Ki:x2.");
+  app.set_version_flag("--version", std::string("ringspan ") + kCommit);
   OptionTexts texts;
-  std::map<std::string, bool> flags;
-  for (const OptionEntry& option : sweep_option_entries()) {
-    const std::string name(option.name), help(option.help);
-    if (option.flag) {
-      sweep->add_flag(name, flags[name], help);
-    } else {
-      sweep->add_option(name, texts[name], help);
+  for (const Command& command : commands) {
+    CLI::App* parser = app.add_subcommand(std::string(command.name), std::string(command.help));
+    parser->allow_extras();
+    for (const OptionEntry& option : command.options) {
+      const std::string name(option.name), help(option.help);
+      if (option.flag) {
+        parser->add_flag(name, help);
+      } else {
+        parser->add_option(name, texts[name], help);
+      }
     }
   }
-  CLI::App* info = app.add_subcommand("info", "Says what this build and this machine can do.");
-  info->add_flag("--peak", line.info.peak, "measure the peak of fused multiply-adds");
-  info->add_flag("--json", line.info.json, "print JSON");
-  app.set_version_flag("--version", std::string("ringspan ") + kCommit);
-  sweep->allow_extras();
-  info->allow_extras();
 
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
@@ -90,12 +84,15 @@ CommandLine parse_command_line(std::span<const char* const> arguments) {
   } catch (const CLI::ParseError& error) {
     RINGSPAN_REQUIRE(false, complaint(error));
   }
-  require_no_extras(*info, "--peak, --json");
-  require_no_extras(*sweep, name_list(sweep_option_entries(), &OptionEntry::name));
-  line.command = info->parsed() ? "info" : "sweep";
-  for (const OptionEntry& option : sweep_option_entries()) {
-    const std::string name(option.name);
-    if (option.flag ? flags[name] : sweep->count(name) > 0) line.options[name] = texts[name];
+  for (const Command& command : commands) {
+    const CLI::App& parser = *app.get_subcommand(std::string(command.name));
+    if (!parser.parsed()) continue;
+    require_no_extras(parser, name_list(command.options, &OptionEntry::name));
+    line.command = command.name;
+    for (const OptionEntry& option : command.options) {
+      const std::string name(option.name);
+      if (parser.count(name) > 0) line.options[name] = option.flag ? "" : texts[name];
+    }
   }
   merge_config(line.options);
   return line;
@@ -103,20 +100,13 @@ CommandLine parse_command_line(std::span<const char* const> arguments) {
 
 std::string text(const CommandLine& line) {
   using Json = nlohmann::json;
-  const Json json = {{"command", line.command},
-                     {"options", line.options},
-                     {"peak", line.info.peak},
-                     {"json", line.info.json},
-                     {"help", line.help}};
+  const Json json = {{"command", line.command}, {"options", line.options}, {"help", line.help}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 CommandLine command_line(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {json["command"],
-          json["options"].get<OptionTexts>(),
-          {.peak = json["peak"], .json = json["json"]},
-          json["help"]};
+  return {json["command"], json["options"].get<OptionTexts>(), json["help"]};
 }
 
 }  // namespace ringspan::bench

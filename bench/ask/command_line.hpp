@@ -3,22 +3,28 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "bench/ask/info_options.hpp"
-#include "bench/ask/sweep_options.hpp"
+#include "bench/ask/option.hpp"
 
 namespace ringspan::bench {
 
+/// One of the things that `ringspan` does.
+struct Command {
+  std::string_view name, help;
+  std::span<const OptionEntry> options;
+};
+
 /// What was asked for.
 struct CommandLine {
-  std::string command;  // "sweep" or "info"; empty if help was asked for
-  OptionTexts options;  // of sweep; the file of --config already merged in
-  InfoOptions info;
+  std::string command;  // empty if help was asked for
+  OptionTexts options;  // the file of --config already merged in
   std::string help;
 };
 
 /// Throws invalid_argument with one line for anything it does not know.
-CommandLine parse_command_line(std::span<const char* const> arguments);
+CommandLine parse_command_line(std::span<const char* const> arguments,
+                               std::span<const Command> commands);
 
 /// The same as text, for other processes, which may not see the file of --config; of a file name
 /// that is no UTF-8 only the first process needs every byte.

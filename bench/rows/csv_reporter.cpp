@@ -12,28 +12,10 @@
 #include <system_error>
 #include <utility>
 
+#include "bench/rows/csv_line.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
-namespace {
-
-std::string field_text(std::string_view field) {
-  if (field.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(field);
-  std::string text = "\"";
-  for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + '"';
-}
-
-template <typename Fields>
-std::string line(const Fields& fields) {
-  std::string text;
-  for (const auto& field : fields) text += field_text(field) + ',';
-  text.back() = '\n';
-  return text;
-}
-
-}  // namespace
-
 CsvReporter::CsvReporter(std::string path) : path_(std::move(path)) {
   std::error_code ignored;
   created_ = !std::filesystem::exists(path_, ignored);
@@ -55,7 +37,7 @@ CsvReporter::~CsvReporter() {
 void CsvReporter::append(const Cells& row) {
   const off_t end = lseek(file_, 0, SEEK_END);
   try {
-    write(end == 0 ? line(kColumns) + line(row) : line(row));
+    write(end == 0 ? csv_line(kColumns) + csv_line(row) : csv_line(row));
   } catch (const Error&) {
     // Half a row would have to be removed by hand before --resume; if this fails too, it has to.
     [[maybe_unused]] const int kept = ftruncate(file_, end);

@@ -4,12 +4,14 @@
 #include <tuple>
 
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using Halves = BidirectionalRing::Halves;
 using test::has_pattern;
+using test::launch;
 using test::refusal;
 using test::write_pattern;
 
@@ -21,12 +23,11 @@ class BidirectionalRingTest : public testing::TestWithParam<std::tuple<int, Hop>
   Hop hop() const { return std::get<1>(GetParam()); }
 
   void run(const RankFunction& body) const {
-    launch("threads",
-           {.ranks = ranks(), .hop = hop(), .deadline = 20, .debug = test::all_checks(11)}, body);
+    launch({.ranks = ranks(), .hop = hop(), .deadline = 20, .debug = test::all_checks(11)}, body);
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Threads, BidirectionalRingTest,
+INSTANTIATE_TEST_SUITE_P(Ranks, BidirectionalRingTest,
                          testing::Combine(testing::Values(1, 2, 3, 4, 5, 7),
                                           testing::Values(Hop::copy, Hop::reference)),
                          [](const auto& info) {

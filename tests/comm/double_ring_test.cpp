@@ -7,11 +7,13 @@
 
 #include "comm/collectives.hpp"
 #include "tests/comm/pattern.hpp"
+#include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
 namespace {
 
 using test::has_pattern;
+using test::launch;
 using test::refusal;
 using test::write_pattern;
 
@@ -28,14 +30,13 @@ class DoubleRingTest : public testing::TestWithParam<std::tuple<Shape, Hop>> {
 
   void run(const RankFunction& body, DebugOptions debug = test::all_checks(13)) const {
     launch(
-        "threads",
         {.ranks = ranks(), .ranks_per_node = inner(), .hop = hop(), .deadline = 20, .debug = debug},
         body);
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(
-    Threads, DoubleRingTest,
+    Ranks, DoubleRingTest,
     testing::Combine(testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{2, 2}, Shape{3, 1},
                                      Shape{3, 3}, Shape{4, 1}, Shape{4, 2}, Shape{4, 4},
                                      Shape{5, 1}, Shape{5, 5}, Shape{6, 2}, Shape{6, 3},

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/primitives/options.hpp"
+
+#include <string_view>
+
+#include "bench/ask/axes.hpp"
+#include "bench/primitives/labels.hpp"
+#include "bench/primitives/primitive.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+constexpr OptionEntry kEntries[] = {
+    {"--primitive", "which of them [all that the transport has]"},
+    {"--transport", "how bytes move between ranks [threads]"},
+    {"--ranks", "number of ranks, at least 2: one moves nothing [2]"},
+    {"--ranks-per-node", "pretend that nodes hold this many ranks [as the machines say]"},
+    {"--inner-ring", "double_ring: ranks of an inner ring [the ranks of a node]"},
+    {"--bytes", "S, as nccl-tests counts it for each primitive [4Ki:64Mi:x4]"},
+    {"--hop", "how a ring's hop in one address space goes: copy, reference [copy]"},
+    {"--warmup", "iterations that are not counted [3]"},
+    {"--repeats", "iterations that are [20]"},
+    {"--deadline", "seconds that an awaited rank may make no progress [60]"},
+    {"--format", "table, csv, nccl (the columns of nccl-tests) [table]"},
+};
+
+constexpr std::int64_t kMost = 1'000'000;  // iterations
+constexpr std::int64_t kMostRanks = 4096;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+
+std::string text(const OptionTexts& texts, std::string_view option, std::string_view otherwise) {
+  const auto found = texts.find(option);
+  return found == texts.end() ? std::string(otherwise) : found->second;
+}
+
+/// The values of an axis, none above `most`.
+std::vector<std::int64_t> axis(const OptionTexts& texts, std::string_view option,
+                               std::string_view otherwise, std::int64_t least, std::int64_t most) {
+  std::vector<std::int64_t> values = integers(option, text(texts, option, otherwise), least);
+  for (const std::int64_t value : values) {
+    RINGSPAN_REQUIRE(value <= most, option, ": ", value, " is too large; the most is ", most);
+  }
+  return values;
+}
+
+int single(const OptionTexts& texts, std::string_view option, std::string_view otherwise,
+           std::int64_t least, std::int64_t most) {
+  const std::vector<std::int64_t> values = axis(texts, option, otherwise, least, most);
+  RINGSPAN_REQUIRE(values.size() == 1, option, ": takes one value");
+  return static_cast<int>(values[0]);
+}
+
+template <typename Table>
+std::vector<std::string> chosen(const OptionTexts& texts, std::string_view option,
+                                std::string_view otherwise, const Table& table) {
+  std::vector<std::string_view> known;
+  for (const auto& entry : table) known.push_back(entry.name);
+  return names(option, text(texts, option, otherwise), known);
+}
+
+std::string one_of(const OptionTexts& texts, std::string_view option, std::string_view otherwise,
+                   std::vector<std::string_view> known) {
+  const std::vector<std::string> values = names(option, text(texts, option, otherwise), known);
+  RINGSPAN_REQUIRE(values.size() == 1, option, ": takes one value");
+  return values[0];
+}
+
+}  // namespace
+
+std::span<const OptionEntry> primitive_option_entries() { return kEntries; }
+
+PrimitiveOptions primitive_options(const OptionTexts& texts) {
+  using Format = PrimitiveOptions::Format;
+  PrimitiveOptions options;
+  if (texts.count("--primitive") > 0)
+    options.primitives = chosen(texts, "--primitive", "", primitives());
+  options.transports = chosen(texts, "--transport", "threads", comm::backends());
+  options.ranks = axis(texts, "--ranks", "2", 2, kMostRanks);
+  options.bytes = axis(texts, "--bytes", "4Ki:64Mi:x4", kLabelBytes, kMostBytes);
+  options.ranks_per_node = single(texts, "--ranks-per-node", "0", 0, kMostRanks);
+  options.inner_ring = single(texts, "--inner-ring", "0", 0, kMostRanks);
+  options.warmup = single(texts, "--warmup", "3", 0, kMost);
+  options.repeats = single(texts, "--repeats", "20", 1, kMost);
+  if (texts.count("--deadline") > 0)
+    options.deadline = number("--deadline", text(texts, "--deadline", ""), 0, true);
+  const std::string hop = one_of(texts, "--hop", "copy", {"copy", "reference"});
+  options.hop = hop == "copy" ? comm::Hop::copy : comm::Hop::reference;
+  const std::string format = one_of(texts, "--format", "table", {"table", "csv", "nccl"});
+  options.format = format == "csv" ? Format::csv : format == "nccl" ? Format::nccl : Format::table;
+  return options;
+}
+
+}  // namespace ringspan::bench
