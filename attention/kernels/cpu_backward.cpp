@@ -78,8 +78,8 @@ class BackwardPass final : public Pass {
 
   void load_keys(const HeadRows& keys) override {
     const auto& [b, h, rows] = keys;
-    copy_on_host(select(block_.k, b, h, rows), packed_k(space_.k, rows.count));
-    copy_on_host(select(block_.v, b, h, rows), packed_v(space_.v, rows.count));
+    pack_rows(select(block_.k, b, h, rows), space_.k, shape_.head_stride);
+    pack_rows(select(block_.v, b, h, rows), space_.v, shape_.value_stride);
     std::fill_n(space_.dk, rows.count * shape_.head_stride, 0.0f);
     std::fill_n(space_.dv, rows.count * shape_.value_stride, 0.0f);
   }
@@ -126,15 +126,12 @@ class BackwardPass final : public Pass {
     return packed_rows(data, rows, shape_.value_dim, shape_.value_stride);
   }
 
-  // As fp32, with zeros behind the last column, which the products over queries write back, and
-  // behind the last row, which become lanes; up to a whole vector.
+  // With rows of zeros up to a whole vector of lanes.
   void load_rows(const ConstTensorView& view, const HeadRows& queries, float* to,
                  std::int64_t stride) const {
     const auto& [b, h, rows] = queries;
-    float* end = to + rows.count * stride;
-    if (view.head_dim < stride) std::fill(to, end, 0.0f);
-    std::fill(end, to + round_up(rows.count, set_.lanes) * stride, 0.0f);
-    copy_on_host(select(view, b, h, rows), packed_rows(to, rows.count, view.head_dim, stride));
+    pack_rows(select(view, b, h, rows), to, stride);
+    std::fill(to + rows.count * stride, to + round_up(rows.count, set_.lanes) * stride, 0.0f);
   }
 
   void load_row_values(const HeadRows& queries) const {

@@ -19,22 +19,27 @@ HWY_BEFORE_NAMESPACE();
 namespace ringspan::attention::cpu {
 namespace HWY_NAMESPACE {
 
-/// The lanes first .. end - 1 that see a key.
-struct Lanes {
+/// Lanes, or keys, first .. end - 1.
+struct Range {
   std::int64_t first, end;
 };
 
-inline Lanes lanes_seeing(const PanelExtent& panel, std::int64_t key) {
+inline Range lanes_seeing(const PanelExtent& panel, std::int64_t key) {
   return {std::max<std::int64_t>(key - panel.hi, 0), std::min(key - panel.lo + 1, panel.queries)};
 }
 
-inline bool all_see(const PanelExtent& panel, std::int64_t key) {
-  const Lanes lanes = lanes_seeing(panel, key);
-  return lanes.first == 0 && lanes.end == panel.queries;
+/// Calls each(key) for the keys that some lanes see and others do not: those in front of and behind
+/// the ones that all see.
+template <typename Each>
+HWY_INLINE void for_each_partly_seen(const PanelExtent& panel, const Each& each) {
+  const std::int64_t end = std::min(panel.hi + 1, panel.keys);
+  const std::int64_t first = std::min(panel.lo + panel.queries - 1, end);
+  for (std::int64_t key = 0; key < first; ++key) each(key);
+  for (std::int64_t key = std::max<std::int64_t>(end, 0); key < panel.keys; ++key) each(key);
 }
 
-/// Of the vector of lanes that starts with lane j, those that belong to `lanes`.
-HWY_INLINE hn::Mask<Floats> among(const Lanes& lanes, std::int64_t j) {
+/// Of the vector of lanes that starts with lane j, those in `lanes`.
+HWY_INLINE hn::Mask<Floats> among(const Range& lanes, std::int64_t j) {
   const Vector lane = hn::Iota(kFloats, static_cast<float>(j));
   return hn::And(hn::Ge(lane, hn::Set(kFloats, static_cast<float>(lanes.first))),
                  hn::Lt(lane, hn::Set(kFloats, static_cast<float>(lanes.end))));
@@ -42,34 +47,35 @@ HWY_INLINE hn::Mask<Floats> among(const Lanes& lanes, std::int64_t j) {
 
 /// Sets what lies outside of the band in values[keys][width].
 inline void mask(const PanelExtent& panel, float* values, float masked) {
-  for (std::int64_t key = 0; key < panel.keys; ++key) {
-    if (all_see(panel, key)) continue;
-    const Lanes lanes = lanes_seeing(panel, key);
+  for_each_partly_seen(panel, [&](std::int64_t key) HWY_ATTR {
+    const Range lanes = lanes_seeing(panel, key);
+    float* value = values + key * panel.width;
     for (std::int64_t j = 0; j < panel.width; j += kLanes) {
-      float* value = values + key * panel.width + j;
-      hn::StoreU(
-          hn::IfThenElse(among(lanes, j), hn::LoadU(kFloats, value), hn::Set(kFloats, masked)),
-          kFloats, value);
+      const Vector kept = hn::LoadU(kFloats, value + j);
+      hn::StoreU(hn::IfThenElse(among(lanes, j), kept, hn::Set(kFloats, masked)), kFloats,
+                 value + j);
     }
-  }
+  });
 }
 
-/// Packed rows, of keys or of queries.
+/// Packed rows, of keys or of queries, with zeros from the last column up to the stride.
 struct PackedMatrix {
   const float* data;
   std::int64_t columns, stride;
   const float* row(std::int64_t i) const { return data + i * stride; }
 };
 
-inline bool finite(const PackedMatrix& x, std::int64_t row) {
+/// Zeros if all of the row is finite; somewhere NaN if not.
+HWY_INLINE Vector zero_if_finite(const PackedMatrix& x, std::int64_t row) {
   Vector zeros = hn::Zero(kFloats);
-  for (std::int64_t d = 0; d < x.columns; d += kLanes) {
-    const auto inside = hn::FirstN(kFloats, static_cast<std::size_t>(x.columns - d));
-    const Vector value = hn::IfThenElseZero(inside, hn::LoadU(kFloats, x.row(row) + d));
-    zeros = hn::Or(zeros, hn::Sub(value, value));  // NaN for infinities, too
+  for (std::int64_t d = 0; d < x.stride; d += kLanes) {
+    const Vector value = hn::LoadU(kFloats, x.row(row) + d);
+    zeros = hn::Or(zeros, hn::Sub(value, value));
   }
-  return hn::AllTrue(kFloats, hn::Eq(zeros, hn::Zero(kFloats)));
+  return zeros;
 }
+
+HWY_INLINE bool all_zero(Vector x) { return hn::AllTrue(kFloats, hn::Eq(x, hn::Zero(kFloats))); }
 
 /// c[columns of x][width] = start + sum over keys of x(key, column) weights(key, lane), where
 /// weights outside of the band are zero.
@@ -77,13 +83,13 @@ inline void sum_over_keys(const PanelExtent& panel, const PackedMatrix& x, const
                           float* c, Start start, const float* factor) {
   Product product = {panel.keys, x.data,      x.stride, weights, panel.width,
                      c,          panel.width, start,    factor};
-  bool harmless = true;
-  for (std::int64_t key = 0; key < panel.keys && harmless; ++key) {
-    harmless = all_see(panel, key) || finite(x, key);
-  }
-  if (!harmless) product.depth = 0;
+  Vector zeros = hn::Zero(kFloats);
+  for_each_partly_seen(
+      panel, [&](std::int64_t key) HWY_ATTR { zeros = hn::Or(zeros, zero_if_finite(x, key)); });
+  const bool zero_weights_do = all_zero(zeros);
+  if (!zero_weights_do) product.depth = 0;  // for the start alone
   multiply<Contiguous::row>(x.columns, panel.width, product);
-  if (harmless) return;
+  if (zero_weights_do) return;
   for (std::int64_t key = 0; key < panel.keys; ++key) {
     for (std::int64_t j = 0; j < panel.width; j += kLanes) {
       const auto seen = among(lanes_seeing(panel, key), j);
@@ -91,8 +97,8 @@ inline void sum_over_keys(const PanelExtent& panel, const PackedMatrix& x, const
       for (std::int64_t d = 0; d < x.columns; ++d) {
         float* sum = c + d * panel.width + j;
         const Vector old = hn::LoadU(kFloats, sum);
-        const Vector left = hn::Set(kFloats, x.row(key)[d]);
-        hn::StoreU(hn::IfThenElse(seen, hn::MulAdd(left, weight, old), old), kFloats, sum);
+        const Vector added = hn::MulAdd(hn::Set(kFloats, x.row(key)[d]), weight, old);
+        hn::StoreU(hn::IfThenElse(seen, added, old), kFloats, sum);
       }
     }
   }
@@ -102,16 +108,19 @@ inline void sum_over_keys(const PanelExtent& panel, const PackedMatrix& x, const
 /// outside of the band are zero.
 inline void sum_over_lanes(const PanelExtent& panel, const PackedMatrix& x, const float* weights,
                            float* c) {
-  const auto sum = [&](std::int64_t key, std::int64_t keys, const Lanes& lanes) HWY_ATTR {
+  const auto sum = [&](std::int64_t key, std::int64_t keys, const Range& lanes) HWY_ATTR {
     multiply<Contiguous::depth>(
         keys, x.stride,
         {lanes.end - lanes.first, weights + key * panel.width + lanes.first, panel.width,
          x.row(lanes.first), x.stride, c + key * x.stride, x.stride, Start::held, nullptr});
   };
-  bool harmless = true, masked = false;
-  for (std::int64_t key = 0; key < panel.keys; ++key) masked = masked || !all_see(panel, key);
-  for (std::int64_t i = 0; masked && i < panel.queries; ++i) harmless = harmless && finite(x, i);
-  if (harmless) return sum(0, panel.keys, {0, panel.queries});
+  bool masked = false;
+  for_each_partly_seen(panel, [&](std::int64_t) { masked = true; });
+  Vector zeros = hn::Zero(kFloats);
+  for (std::int64_t i = 0; masked && i < panel.queries; ++i) {
+    zeros = hn::Or(zeros, zero_if_finite(x, i));
+  }
+  if (all_zero(zeros)) return sum(0, panel.keys, {0, panel.queries});
   for (std::int64_t key = 0; key < panel.keys; ++key) sum(key, 1, lanes_seeing(panel, key));
 }
 

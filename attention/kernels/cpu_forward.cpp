@@ -62,10 +62,8 @@ class ForwardPass final : public Pass {
 
   void load_keys(const HeadRows& keys) override {
     const auto& [b, h, rows] = keys;
-    copy_on_host(select(block_.k, b, h, rows),
-                 packed_rows(space_.k, rows.count, shape_.head_dim, shape_.head_stride));
-    copy_on_host(select(block_.v, b, h, rows),
-                 packed_rows(space_.v, rows.count, shape_.value_dim, shape_.value_stride));
+    pack_rows(select(block_.k, b, h, rows), space_.k, shape_.head_stride);
+    pack_rows(select(block_.v, b, h, rows), space_.v, shape_.value_stride);
   }
 
   void compute(std::int64_t query, std::int64_t key, const PanelExtent& extent) override {
@@ -109,8 +107,7 @@ class ForwardPass final : public Pass {
     const auto& [b, h, rows] = panel;
     float* lanes = space_.q_lanes + first * shape_.head_dim;
     if (rows.count < width) std::fill_n(lanes, shape_.head_dim * width, 0.0f);
-    copy_on_host(select(block_.q, b, h, rows),
-                 packed_rows(space_.q, rows.count, shape_.head_dim, shape_.head_stride));
+    pack_rows(select(block_.q, b, h, rows), space_.q, shape_.head_stride);
     set_.transpose(rows.count, shape_.head_dim,
                    static_cast<float>(block_.logits.scale * std::numbers::log2e), space_.q,
                    shape_.head_stride, lanes, width);

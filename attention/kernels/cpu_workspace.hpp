@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
@@ -8,6 +9,7 @@
 
 #include "attention/kernels.hpp"
 #include "attention/kernels/cpu_panel.hpp"
+#include "attention/kernels/host_movement.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tile.hpp"
 
@@ -67,6 +69,12 @@ BasicTensorView<Void> select(const BasicTensorView<Void>& view, std::int64_t b, 
   selected.tokens = rows.count;
   selected.token_stride *= rows.step;
   return selected;
+}
+
+/// Rows of one head as fp32 into the workspace, with zeros behind the last column, up to `stride`.
+inline void pack_rows(const ConstTensorView& rows, float* to, std::int64_t stride) {
+  if (rows.head_dim < stride) std::fill_n(to, rows.tokens * stride, 0.0f);
+  copy_on_host(rows, packed_rows(to, rows.tokens, rows.head_dim, stride));
 }
 
 }  // namespace ringspan::attention::cpu
