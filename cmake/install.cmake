@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # find_package(ringspan [COMPONENTS comm attention]) and pkg-config ringspan-comm, ringspan-attention.
-# Each layer is an export set of its own, so that whoever embeds comm alone needs Threads alone.
+# Each layer is an export set of its own, so that whoever embeds comm alone needs what its transports need alone.
 include(CMakePackageConfigHelpers)
 
 # Relative, so that the .pc files also hold after cmake --install --prefix.
 file(RELATIVE_PATH RINGSPAN_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+
+# What users of the static libraries link, too.
+set(vendor_modules "")
+if(RINGSPAN_UCX)
+  list(APPEND vendor_modules ucx)
+endif()
+if(RINGSPAN_HWLOC)
+  list(APPEND vendor_modules hwloc)
+endif()
+list(JOIN vendor_modules " " RINGSPAN_PC_REQUIRES)
+set(RINGSPAN_PC_LIBS "")
+if(RINGSPAN_MPI)
+  list(JOIN MPI_CXX_LIBRARIES " " RINGSPAN_PC_LIBS)
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ringspan)
 foreach(layer comm attention)
@@ -22,6 +36,7 @@ configure_package_config_file(cmake/ringspanConfig.cmake.in ringspanConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ringspanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ringspanConfig.cmake ${PROJECT_BINARY_DIR}/ringspanConfigVersion.cmake
+              cmake/FindUCX.cmake cmake/Findhwloc.cmake
         DESTINATION ${package_dir})
 
 if(TARGET ringspan)

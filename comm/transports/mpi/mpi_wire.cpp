@@ -4,6 +4,7 @@
 // can be.
 #include "comm/transports/mpi/mpi_wire.hpp"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <utility>
@@ -32,18 +33,15 @@ class MpiTransfer final : public Transfer {
     int done = 0;
     MPI_Status status;
     const int code = MPI_Test(&request_, &done, &status);
-    if (is_truncation(code)) {
-      request_ = MPI_REQUEST_NULL;
-      received_ = capacity_ + 1;
-      return true;
-    }
-    check(code, "MPI_Test");
-    if (done && capacity_ >= 0) {
-      int bytes = 0;
+    const bool truncated = is_truncation(code);
+    if (!truncated) check(code, "MPI_Test");
+    if ((done || truncated) && capacity_ >= 0) {
+      int bytes = 0;  // Open MPI tells how long a truncated message was, MPICH does not
       check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-      received_ = bytes;
+      received_ = truncated ? std::max<std::int64_t>(bytes, capacity_ + 1) : bytes;
     }
-    return done != 0;
+    if (truncated) request_ = MPI_REQUEST_NULL;
+    return done || truncated;
   }
 
   std::int64_t received() const override { return received_; }

@@ -21,12 +21,13 @@ void Engine::require_agreement(const Operation& operation, const Part& part) {
   const std::int64_t came = part.transfer->received();
   if (part.header && came == part.bytes) return require_header(operation, message);
   if (came == part.bytes) return;
-  const bool known = came < part.bytes && part.bytes == message.slice.bytes();
+  const bool in_one = part.bytes == message.slice.bytes();
   fail_with(Error(ErrorKind::peer_failed,
                   concat("rank ", message.peer, " sends ",
-                         known ? concat(came, " bytes") : "another number of bytes",
-                         ", where rank ", rank_, " expects ", message.slice.bytes(),
-                         " bytes in operation ", operation.sequence, ", ", operation.name),
+                         in_one ? concat(came, " bytes") : "another number of bytes",
+                         in_one && came > part.bytes ? " or more" : "", ", where rank ", rank_,
+                         " expects ", message.slice.bytes(), " bytes in operation ",
+                         operation.sequence, ", ", operation.name),
                   {rank_, message.peer, operation.name, operation.sequence}));
 }
 

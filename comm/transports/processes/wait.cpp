@@ -14,7 +14,7 @@ using diagnosis::steady_now;
 using diagnosis::Waiting;
 
 // Seconds.
-constexpr double kNap = 0.25e-3;
+constexpr double kNap = 4e-3;
 constexpr double kIdleNap = 5e-3;
 constexpr double kUnderWay = 0.1;    // what one that has returned had sent before takes at most
 constexpr double kChance = 10e-3;    // a few turns of the scheduler
