@@ -33,7 +33,7 @@ function(ringspan_process_tests name)
     foreach(count IN LISTS arg_COUNTS arg_SOAK)
       set(entry ${name}@${variant}:${count})
       add_test(NAME ${entry} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${count}
-                                     $<TARGET_FILE:${name}_processes_test> --gtest_brief=1)
+                                     $<TARGET_FILE:${name}_processes_test>)
       set_tests_properties(${entry} PROPERTIES
         LABELS "${arg_LABELS};${transport}" TIMEOUT ${killed_after} PROCESSORS ${count} RUN_SERIAL ${arg_ALONE}
         ENVIRONMENT "${environment};RINGSPAN_TEST_TRANSPORT=${transport}")

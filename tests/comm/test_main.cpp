@@ -14,43 +14,63 @@
 namespace ringspan::comm::test {
 namespace {
 
+/// A line per test from the first process, and from all what fails there.
 class Agreement final : public testing::EmptyTestEventListener {
  private:
-  // At once, since this process may not get as far as the agreement.
+  void OnTestStart(const testing::TestInfo& test) override {
+    if (process().rank > 0) return;
+    std::printf("%s.%s: ", test.test_suite_name(), test.name());
+    std::fflush(stdout);  // in case it is the last
+  }
+
   void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (!result.failed() || process().rank == 0) return;
-    std::fprintf(stderr, "[rank %d] %s:%d: %s\n", process().rank,
-                 result.file_name() ? result.file_name() : "", result.line_number(),
-                 result.message());
+    if (result.failed()) {
+      std::printf("\n[rank %d] %s:%d: %s\n", process().rank,
+                  result.file_name() ? result.file_name() : "", result.line_number(),
+                  result.message());
+      std::fflush(stdout);
+    } else if (process().rank == 0) {
+      std::printf("%s ", result.message());  // why it is skipped
+    }
   }
 
   void OnTestEnd(const testing::TestInfo& test) override {
+    const testing::TestResult& result = *test.result();
     try {
-      const auto failed = gather(test.result()->Failed() ? "failed" : "");
+      const auto failed = gather(result.Failed() ? "failed" : "");
       for (std::size_t rank = 0; rank < failed.size(); ++rank)
-        if (!failed[rank].empty() && !test.result()->Failed())
-          ADD_FAILURE() << "failed on rank " << rank;
+        if (!failed[rank].empty() && !result.Failed()) ADD_FAILURE() << "failed on rank " << rank;
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "[rank %d] no agreement after %s.%s: %s\n", process().rank,
+      std::fprintf(stderr, "\n[rank %d] no agreement after %s.%s: %s\n", process().rank,
                    test.test_suite_name(), test.name(), error.what());
       std::_Exit(EXIT_FAILURE);  // the launcher then ends the other processes
     }
+    if (process().rank == 0)
+      std::printf("%s (%d ms)\n",
+                  result.Failed()    ? "FAILED"
+                  : result.Skipped() ? "SKIPPED"
+                                     : "ok",
+                  static_cast<int>(result.elapsed_time()));
   }
 };
+
+void print_summary(const testing::UnitTest& tests) {
+  std::printf(
+      "%s, %d processes: %d passed, %d failed, %d skipped; in loops, %d numbers of ranks "
+      "left out\n",
+      std::string(transport()).c_str(), process().size, tests.successful_test_count(),
+      tests.failed_test_count(), tests.skipped_test_count(), left_out());
+}
 
 int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (on_threads()) return RUN_ALL_TESTS();
 
-  auto& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (process().rank > 0) delete listeners.Release(listeners.default_result_printer());
-  listeners.Append(new Agreement);  // owned by GoogleTest
+  testing::UnitTest& tests = *testing::UnitTest::GetInstance();
+  delete tests.listeners().Release(tests.listeners().default_result_printer());
+  tests.listeners().Append(new Agreement);  // owned by GoogleTest
   const int status = RUN_ALL_TESTS();
-  const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
-  if (process().rank == 0)
-    std::printf("%s, %d processes: %d passed, %d skipped; %d numbers of ranks left out of loops\n",
-                std::string(transport()).c_str(), process().size, tests.successful_test_count(),
-                tests.skipped_test_count(), left_out());
+  if (process().rank == 0) print_summary(tests);
   if (tests.successful_test_count() > 0) return status;
   std::fprintf(stderr, "[rank %d] no test has passed\n", process().rank);
   return EXIT_FAILURE;
