@@ -62,6 +62,12 @@ Processes::Processes() : options_(comm::launch_options_from_environment()) {
   options_.ranks_per_node = 0;
 }
 
+Processes Processes::with_deadline(double seconds) const {
+  Processes processes = *this;
+  processes.options_.deadline = seconds;
+  return processes;
+}
+
 void Processes::together(const comm::RankFunction& body) const {
   comm::launch(transport_, options_, body);
 }
@@ -94,6 +100,10 @@ bool Processes::any(bool here) const {
     any = comm::all_reduce(comm, std::int64_t{here}, comm::Reduction::max) != 0;
   });
   return any;
+}
+
+bool lost(const Error& error) {
+  return error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::peer_failed;
 }
 
 }  // namespace ringspan::bench

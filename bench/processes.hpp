@@ -14,7 +14,9 @@ namespace ringspan::bench {
 /// first decides, reads, writes and speaks. All of them call the same functions in the same order.
 class Processes {
  public:
+  /// As patient with each other as the environment says.
   Processes();
+  Processes with_deadline(double seconds) const;
 
   int size() const { return process_.size; }
   bool first() const { return process_.rank == 0; }
@@ -37,5 +39,8 @@ class Processes {
   comm::Process process_;
   comm::LaunchOptions options_;
 };
+
+/// True if a process is gone, or gives no answer: there is nothing left to agree on.
+bool lost(const Error& error);
 
 }  // namespace ringspan::bench

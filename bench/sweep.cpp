@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sweep.hpp"
 
+#include <algorithm>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,56 +11,96 @@
 #include "bench/interrupt.hpp"
 #include "bench/run/measure.hpp"
 #include "bench/sweep_rows.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
 
-/// Runs a point on the processes that it needs. What came of it is for the first of them.
-Outcome run(const Point& point, const MeasureOptions& options, const Processes& processes) {
-  Outcome outcome;
-  const auto run_here = [&] {
-    try {
-      outcome.measurement = measure(point, options);
-    } catch (...) {
-      outcome.failure = std::current_exception();
-    }
-  };
-  if (comm::backend(point.transport).process) {
-    run_here();
-  } else {
-    processes.in_first(run_here);
-  }
-  return outcome;
+/// Between points all processes come together within moments: whoever is late is gone.
+Processes as_patient_as(const SweepOptions& options, const Processes& processes) {
+  constexpr double kLeast = 1.0;  // seconds
+  const std::optional<double> deadline = options.measure.deadline;
+  return deadline ? processes.with_deadline(std::max(*deadline, kLeast)) : processes;
 }
+
+/// A sweep as each process goes through it: the first one has the rows and says which point is
+/// next, all of them run it.
+class Sweep {
+ public:
+  Sweep(const SweepOptions& options, const Processes& processes)
+      : options_(options),
+        processes_(as_patient_as(options, processes)),
+        hosts_(processes_),
+        points_(points(options.axes, hosts_.nodes())) {}
+
+  int run() {
+    try {
+      while (const std::optional<std::size_t> next = agree()) outcome_ = measured(points_[*next]);
+    } catch (const Error& error) {
+      if (!rows_ || !lost(error)) throw;
+      record();
+      throw Error(error.kind(), concat(error.what(), "; the sweep ends, finished rows are kept"),
+                  error.where());
+    }
+    if (!rows_) return kExitOk;
+    return stopped_ ? rows_->interrupt() : rows_->finish();
+  }
+
+ private:
+  /// Where all processes go on; none: the sweep is over.
+  std::optional<std::size_t> agree() {
+    stopped_ = processes_.any(interrupted());
+    const std::string next = processes_.told_by_first([this] {
+      if (!rows_) rows_.emplace(options_, points_, hosts_);
+      record();
+      const auto point = stopped_ ? std::nullopt : rows_->next();
+      return point ? std::to_string(*point) : "";
+    });
+    if (next.empty()) return std::nullopt;
+    return std::stoul(next);
+  }
+
+  /// What came of a point, for the first process.
+  Outcome measured(const Point& point) {
+    Outcome outcome;
+    const auto run = [&] {
+      try {
+        outcome.measurement = measure(point, options_.measure, known_costs_);
+      } catch (...) {
+        outcome.failure = std::current_exception();
+      }
+    };
+    if (comm::backend(point.transport).process) {
+      run();
+    } else {
+      processes_.in_first(run);
+    }
+    return outcome;
+  }
+
+  void record() {
+    const bool cut_short = stopped_ && outcome_ && outcome_->failure;
+    if (outcome_ && !cut_short) rows_->record(*outcome_);
+    outcome_.reset();
+  }
+
+  const SweepOptions& options_;
+  const Processes processes_;
+  const Hosts hosts_;
+  const std::vector<Point> points_;
+  KnownCosts known_costs_;
+  std::optional<SweepRows> rows_;  // of the first process
+  std::optional<Outcome> outcome_;
+  KnownCosts costs_;
+  bool stopped_ = false;  // some process was interrupted
+};
 
 }  // namespace
 
 int sweep(const SweepOptions& options, const Processes& processes) {
-  const Hosts hosts(processes);
-  const std::vector<Point> all = points(options.axes, hosts.nodes());
-  std::optional<SweepRows> rows;  // of the first process
-  bool stopped = false;
-  // Where the sweep goes on, as text; empty: nowhere.
-  const auto decide = [&](const Outcome* outcome) -> std::string {
-    if (!rows) rows.emplace(options, all, hosts);
-    const bool cut_short = stopped && outcome && outcome->failure;
-    if (outcome && !cut_short) rows->record(*outcome);
-    if (stopped) return "";
-    const std::optional<std::size_t> next = rows->next();
-    return next ? std::to_string(*next) : "";
-  };
-
+  Sweep sweep(options, processes);
   catch_interrupt();
-  std::optional<Outcome> outcome;
-  for (;;) {
-    stopped = processes.any(interrupted());
-    const std::string next =
-        processes.told_by_first([&] { return decide(outcome ? &*outcome : nullptr); });
-    if (next.empty()) break;
-    outcome = run(all[std::stoul(next)], options.measure, processes);
-  }
-  if (!rows) return kExitOk;
-  return stopped ? rows->interrupt() : rows->finish();
+  return sweep.run();
 }
 
 }  // namespace ringspan::bench
