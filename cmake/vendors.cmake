@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Libraries that transports need: RINGSPAN_WITH_<NAME> is AUTO (if it is found), ON or OFF; RINGSPAN_<NAME>
+# Libraries that comm can do without: RINGSPAN_WITH_<NAME> is AUTO (if it is found), ON or OFF; RINGSPAN_<NAME>
 # says whether it is used.
 function(ringspan_vendor name)
-  set(RINGSPAN_WITH_${name} AUTO CACHE STRING "Build the transport over ${name}: AUTO, ON or OFF")
+  set(RINGSPAN_WITH_${name} AUTO CACHE STRING "Use ${name}: AUTO, ON or OFF")
   set_property(CACHE RINGSPAN_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
   set(use FALSE)
   if(RINGSPAN_WITH_${name} STREQUAL "AUTO")
@@ -16,4 +16,7 @@ function(ringspan_vendor name)
 endfunction()
 
 ringspan_vendor(MPI MPI COMPONENTS CXX)
-message(STATUS "ringspan: MPI ${RINGSPAN_MPI}")
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindUCX, Findhwloc
+ringspan_vendor(UCX UCX)
+ringspan_vendor(HWLOC hwloc)
+message(STATUS "ringspan: MPI ${RINGSPAN_MPI}, UCX ${RINGSPAN_UCX}, hwloc ${RINGSPAN_HWLOC}")

@@ -17,7 +17,9 @@ struct Place {
   int node = 0;
   int numa_domain = 0;  // where the launcher does not bind ranks: 0
   int local_rank = 0;   // within the node
-  int rail = 0;         // ranks with equal rail reach each other over one network adapter
+  /// Ranks with equal rail reach each other over one network adapter. Where nodes have one, or
+  /// nobody says how many: the local rank.
+  int rail = 0;
 };
 
 /// What holds for all ranks of a world, agreed on at launch.

@@ -24,6 +24,15 @@ Value parse(std::string_view variable, std::string_view text, std::string_view w
   return value;
 }
 
+int ranks_from_environment(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text) return 0;
+  constexpr std::string_view wanted = "a number of ranks, or 0 for the machine's own";
+  const int ranks = parse<int>(variable, text, wanted);
+  RINGSPAN_REQUIRE(ranks >= 0, variable, " is '", text, "'; it must be ", wanted);
+  return ranks;
+}
+
 DebugOptions parse_debug(std::string_view text) {
   DebugOptions debug;
   for (std::string_view rest = text;;) {
@@ -48,6 +57,8 @@ void require_valid(const LaunchOptions& options) {
   RINGSPAN_REQUIRE(options.ranks >= 1, "launch: ", options.ranks, " ranks; at least 1 is needed");
   RINGSPAN_REQUIRE(options.ranks_per_node >= 0, "launch: ", options.ranks_per_node,
                    " ranks per node; it must be at least 1, or 0 for the machine's own");
+  RINGSPAN_REQUIRE(options.ranks_per_numa_domain >= 0, "launch: ", options.ranks_per_numa_domain,
+                   " ranks per NUMA domain; it must be at least 1, or 0 for the machine's own");
   RINGSPAN_REQUIRE(std::isfinite(options.deadline) && options.deadline > 0,
                    "launch: a deadline of ", options.deadline, " seconds; it must be positive");
   RINGSPAN_REQUIRE(std::isfinite(options.debug.max_delay) && options.debug.max_delay >= 0,
@@ -57,22 +68,21 @@ void require_valid(const LaunchOptions& options) {
 
 }  // namespace
 
-std::vector<Place> even_places(int ranks, int ranks_per_node) {
+std::vector<Place> even_places(int ranks, int ranks_per_node, int ranks_per_numa_domain) {
   const int per_node = ranks_per_node > 0 ? ranks_per_node : ranks;
+  const int per_domain = ranks_per_numa_domain > 0 ? ranks_per_numa_domain : per_node;
   std::vector<Place> places;
-  for (int rank = 0; rank < ranks; ++rank)
-    places.push_back({rank / per_node, 0, rank % per_node, rank % per_node});
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int local = rank % per_node;
+    places.push_back({rank / per_node, local / per_domain, local, local});
+  }
   return places;
 }
 
 LaunchOptions launch_options_from_environment() {
   LaunchOptions options;
-  if (const char* text = std::getenv("RINGSPAN_RANKS_PER_NODE")) {
-    constexpr std::string_view wanted = "a number of ranks, or 0 for the machine's own";
-    options.ranks_per_node = parse<int>("RINGSPAN_RANKS_PER_NODE", text, wanted);
-    RINGSPAN_REQUIRE(options.ranks_per_node >= 0, "RINGSPAN_RANKS_PER_NODE is '", text,
-                     "'; it must be ", wanted);
-  }
+  options.ranks_per_node = ranks_from_environment("RINGSPAN_RANKS_PER_NODE");
+  options.ranks_per_numa_domain = ranks_from_environment("RINGSPAN_RANKS_PER_NUMA_DOMAIN");
   if (const char* text = std::getenv("RINGSPAN_TIMEOUT_S")) {
     constexpr std::string_view wanted = "a positive number of seconds";
     options.deadline = parse<double>("RINGSPAN_TIMEOUT_S", text, wanted);

@@ -28,6 +28,7 @@ struct DebugOptions {
 struct LaunchOptions {
   int ranks = 1;
   int ranks_per_node = 0;  // 0: as the machine says; otherwise pretend: rank r is on node r / this
+  int ranks_per_numa_domain = 0;  // likewise, of the ranks of a node
   Hop hop = Hop::copy;
   double deadline = 60.0;  // seconds without progress of an awaited peer
   DebugOptions debug = {};
@@ -35,15 +36,16 @@ struct LaunchOptions {
   std::optional<Bootstrap> bootstrap = {};  // of transports that need one; none: MPI's
 };
 
-/// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE, RINGSPAN_TIMEOUT_S,
+/// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE,
+/// RINGSPAN_RANKS_PER_NUMA_DOMAIN, RINGSPAN_TIMEOUT_S,
 /// RINGSPAN_DEBUG (a comma list of ledger, poison, delay), RINGSPAN_FLIGHT_RECORDER (a folder).
 /// launch() itself reads no environment: it takes what it is given. Throws invalid_argument for
 /// values that do not parse.
 LaunchOptions launch_options_from_environment();
 
-/// Ranks in order on nodes of `ranks_per_node`, or all on one node if that is 0; one NUMA domain
-/// and as many rails as ranks per node.
-std::vector<Place> even_places(int ranks, int ranks_per_node);
+/// Ranks in order on nodes of `ranks_per_node`, or all on one node if that is 0, and there on NUMA
+/// domains likewise; as many rails as ranks per node.
+std::vector<Place> even_places(int ranks, int ranks_per_node, int ranks_per_numa_domain = 0);
 
 /// The work of one rank. It may throw: the others then fail too, and launch() rethrows the first
 /// cause.

@@ -50,10 +50,12 @@ TEST(LaunchTest, TakesItsDefaultsFromTheEnvironment) {
   EXPECT_EQ(plain.deadline, 60);
   EXPECT_FALSE(plain.debug.ledger || plain.debug.poison || plain.debug.max_delay > 0);
 
-  const Variable nodes("RINGSPAN_RANKS_PER_NODE", "2"), timeout("RINGSPAN_TIMEOUT_S", "0.25"),
+  const Variable nodes("RINGSPAN_RANKS_PER_NODE", "2"),
+      domains("RINGSPAN_RANKS_PER_NUMA_DOMAIN", "1"), timeout("RINGSPAN_TIMEOUT_S", "0.25"),
       debug("RINGSPAN_DEBUG", "delay,ledger,poison");
   const LaunchOptions options = launch_options_from_environment();
   EXPECT_EQ(options.ranks_per_node, 2);
+  EXPECT_EQ(options.ranks_per_numa_domain, 1);
   EXPECT_EQ(options.deadline, 0.25);
   EXPECT_TRUE(options.debug.ledger && options.debug.poison && options.debug.max_delay > 0);
 }
@@ -92,6 +94,7 @@ TEST(LaunchTest, RefusesImpossibleOptions) {
   };
   EXPECT_EQ(refused({.ranks = 0}), "launch: 0 ranks; at least 1 is needed");
   EXPECT_NE(refused({.ranks_per_node = -1}), "");
+  EXPECT_NE(refused({.ranks_per_numa_domain = -1}), "");
   EXPECT_NE(refused({.deadline = 0}), "");
   EXPECT_NE(refused({.deadline = std::numeric_limits<double>::quiet_NaN()}), "");
   EXPECT_NE(refused({.debug = {.max_delay = -1}}), "");
@@ -105,6 +108,9 @@ TEST(LaunchTest, PutsRanksOnNodesInOrder) {
   EXPECT_EQ(places[3].local_rank, 1);
   EXPECT_EQ(even_places(3, 0)[2].node, 0);
   EXPECT_EQ(even_places(3, 0)[2].local_rank, 2);
+  EXPECT_EQ(even_places(8, 4)[7].numa_domain, 0);
+  EXPECT_EQ(even_places(8, 4, 2)[7].numa_domain, 1);
+  EXPECT_EQ(even_places(8, 4, 2)[5].numa_domain, 0);
 }
 
 TEST(LaunchTest, RethrowsTheErrorOfARankAsItWas) {

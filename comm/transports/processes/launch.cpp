@@ -26,7 +26,7 @@ std::vector<Value> all_gather(const Bootstrap& bootstrap, const Value& mine, dou
 
 /// What all processes must pass alike.
 struct Agreed {
-  int ranks = 0, ranks_per_node = 0;
+  int ranks = 0, ranks_per_node = 0, ranks_per_numa_domain = 0;
   double deadline = 0;
   bool ledger = false;
 
@@ -35,15 +35,16 @@ struct Agreed {
 
 void require_same_options(const LaunchOptions& options, const Bootstrap& bootstrap,
                           double deadline) {
-  const Agreed mine{options.ranks, options.ranks_per_node, options.deadline, options.debug.ledger};
+  const Agreed mine{options.ranks, options.ranks_per_node, options.ranks_per_numa_domain,
+                    options.deadline, options.debug.ledger};
   const std::vector<Agreed> all = all_gather(bootstrap, mine, deadline);
   for (int process = 1; process < bootstrap.size; ++process) {
     RINGSPAN_REQUIRE(all[process] == all[0], "launch: process ", process, " asks for ",
-                     all[process].ranks, " ranks, ", all[process].ranks_per_node,
-                     " per node, a deadline of ", all[process].deadline, " s, ledger ",
-                     all[process].ledger, "; process 0 for ", all[0].ranks, ", ",
-                     all[0].ranks_per_node, ", ", all[0].deadline, " s, ", all[0].ledger,
-                     "; all must pass the same");
+                     all[process].ranks, " ranks, ", all[process].ranks_per_node, " per node, ",
+                     all[process].ranks_per_numa_domain, " per NUMA domain, a deadline of ",
+                     all[process].deadline, " s, ledger ", all[process].ledger, "; process 0 for ",
+                     all[0].ranks, ", ", all[0].ranks_per_node, ", ", all[0].ranks_per_numa_domain,
+                     ", ", all[0].deadline, " s, ", all[0].ledger, "; all must pass the same");
   }
 }
 
@@ -72,8 +73,8 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
   const double deadline = std::max(options.deadline, kShortestBootstrap);
   require_same_options(options, bootstrap, deadline);
   const std::vector<Seat> seats = all_gather(bootstrap, own_seat(), deadline);
-  const auto world = std::make_shared<World>(
-      World{places(seats, options.ranks, options.ranks_per_node), false, options.deadline});
+  const auto world =
+      std::make_shared<World>(World{places(seats, options), false, options.deadline});
 
   const std::shared_ptr<Wire> wire = make_wire(bootstrap, deadline);
   const auto engine =

@@ -6,9 +6,8 @@
 
 #include <bit>
 #include <fstream>
+#include <optional>
 #include <string>
-
-#include "comm/launch.hpp"
 
 namespace ringspan::comm::processes {
 namespace {
@@ -25,6 +24,14 @@ bool share_cores(const Seat& a, const Seat& b) {
   return false;
 }
 
+/// The adapter of the `turn`-th rank that has these near: they take turns. None if nobody
+/// knows.
+std::optional<int> rail(std::uint64_t adapters, int turn) {
+  if (adapters == 0) return std::nullopt;
+  for (turn %= std::popcount(adapters); turn > 0; --turn) adapters &= adapters - 1;
+  return std::countr_zero(adapters);
+}
+
 }  // namespace
 
 Seat own_seat() {
@@ -39,22 +46,28 @@ Seat own_seat() {
     for (std::size_t core = 0; core < 64 * seat.cores.size(); ++core)
       if (CPU_ISSET(core, &cores)) seat.cores[core / 64] |= std::uint64_t{1} << core % 64;
 #endif
+  seat.nearby = nearby();
   return seat;
 }
 
-std::vector<Place> places(const std::vector<Seat>& seats, int ranks, int ranks_per_node) {
-  if (ranks_per_node > 0) return even_places(ranks, ranks_per_node);
+std::vector<Place> places(const std::vector<Seat>& seats, const LaunchOptions& options) {
+  const int ranks = options.ranks, per_domain = options.ranks_per_numa_domain;
+  if (options.ranks_per_node > 0) return even_places(ranks, options.ranks_per_node, per_domain);
   std::vector<Place> places;
   int nodes = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    Place place{nodes, 0, 0, 0};
+    const Nearby& nearby = seats[rank].nearby;
+    Place place{nodes, nearby.numa_domain, 0, 0};
+    int before = 0;  // on the same node, and near to the same adapters
     for (int other = 0; other < rank; ++other) {
       if (seats[other].host != seats[rank].host) continue;
       place.node = places[other].node;
       ++place.local_rank;
+      before += seats[other].nearby.adapters == nearby.adapters;
     }
     if (place.local_rank == 0) ++nodes;
-    place.rail = place.local_rank;
+    if (per_domain > 0) place.numa_domain = place.local_rank / per_domain;
+    place.rail = rail(nearby.adapters, before).value_or(place.local_rank);
     places.push_back(place);
   }
   return places;

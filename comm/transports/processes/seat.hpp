@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/communicator.hpp"
+#include "comm/launch.hpp"
+#include "comm/topology.hpp"
 
 namespace ringspan::comm::processes {
 
@@ -14,12 +15,14 @@ struct Seat {
   std::array<char, 256> host = {};           // its name: processes of one name share a node
   std::array<char, 64> machine = {};         // one kernel, which may play several hosts
   std::array<std::uint64_t, 16> cores = {};  // a bit for each that it may use, of the machine
+  Nearby nearby = {};
 };
 
 Seat own_seat();
 
-/// Of the first `ranks` processes. With `ranks_per_node` they are put on nodes in order instead.
-std::vector<Place> places(const std::vector<Seat>& seats, int ranks, int ranks_per_node);
+/// Of the first options.ranks processes; what the options say of nodes and domains stands above
+/// what the machines do.
+std::vector<Place> places(const std::vector<Seat>& seats, const LaunchOptions& options);
 
 /// More ranks share the cores of `process` than there are cores, so one that spins slows another.
 bool crowded(const std::vector<Seat>& seats, int process, int ranks);

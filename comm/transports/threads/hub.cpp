@@ -10,8 +10,9 @@ namespace ringspan::comm::threads {
 Hub::Hub(const LaunchOptions& options)
     : options_(options),
       crowded_(options.ranks > diagnosis::usable_cores()),  // the ranks' threads inherit them
-      world_(std::make_shared<World>(World{even_places(options.ranks, options.ranks_per_node),
-                                           options.hop == Hop::reference, options.deadline})),
+      world_(std::make_shared<World>(
+          World{even_places(options.ranks, options.ranks_per_node, options.ranks_per_numa_domain),
+                options.hop == Hop::reference, options.deadline})),
       ranks_(options.ranks) {
   for (Rank& rank : ranks_) rank.heartbeat = steady_now();
 }
