@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class SweepRows {
  private:
   void notes();
   void note_unchecked(const Measurement& measurement);
+  void note_costs(const ProbedCosts& probed);
   void require_memory(const Point& point) const;
   Row empty_row(const Point& point) const;
   Row judged(const Point& point, const Measurement& measurement);
@@ -64,6 +66,7 @@ class SweepRows {
   bool legal_;              // some point was not refused
   bool failed_ = false;
   bool noted_ = false, noted_unchecked_ = false;
+  std::set<std::string> noted_costs_;
   std::string refusal_;  // the first
 };
 

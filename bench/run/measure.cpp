@@ -21,6 +21,11 @@ comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& opt
   return launch;
 }
 
+/// In one address space no message is dearer than another: direct is best.
+bool chooses_by_costs(const Point& point) {
+  return point.all_to_all == "automatic" && comm::backend(point.transport).process;
+}
+
 /// One rank of a point; the same statements on all of them.
 class RankMeasurement {
  public:
@@ -95,19 +100,22 @@ class RankMeasurement {
 
 }  // namespace
 
-Measurement measure(const Point& point, const MeasureOptions& options) {
+Measurement measure(const Point& point, const MeasureOptions& options, KnownCosts& known) {
   problem(point, options);  // refuses an illegal one before any rank starts
   Measurement result;
-  comm::launch(
-      point.transport, launch_options(point, options), [&](const comm::Communicator& world) {
-        std::unique_ptr<Watchdog> watchdog;  // one in a process
-        if (world.rank() == 0 || comm::backend(point.transport).process) {
-          watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
-        }
-        Measurement measured =
-            RankMeasurement(world, point, options).measure(options.check && point.kernel != "null");
-        if (world.rank() == 0) result = std::move(measured);
-      });
+  comm::launch(point.transport, launch_options(point, options),
+               [&](const comm::Communicator& world) {
+                 std::unique_ptr<Watchdog> watchdog;  // one in a process
+                 if (world.rank() == 0 || comm::backend(point.transport).process) {
+                   watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
+                 }
+                 std::optional<ProbedCosts> costs;
+                 if (chooses_by_costs(point)) costs = known.of(world, point.transport);
+                 RankMeasurement rank(costs ? world.knowing(costs->costs) : world, point, options);
+                 Measurement measured = rank.measure(options.check && point.kernel != "null");
+                 measured.costs = costs;
+                 if (world.rank() == 0) result = std::move(measured);
+               });
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "bench/ask/measure_options.hpp"
 #include "bench/ask/point.hpp"
 #include "bench/oracle/check.hpp"
+#include "bench/run/known_costs.hpp"
 #include "bench/run/times.hpp"
 #include "comm/transport.hpp"
 
@@ -23,12 +24,13 @@ struct Measurement {
   std::int64_t peak_bytes = 0;                  // inputs and outputs included
   std::optional<Deviation> deviation;           // with --check
   std::int64_t sampled_rows = 0, sampled_keys = 0;
+  std::optional<ProbedCosts> costs;  // that an automatic all-to-all went by
 };
 
 /// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
 /// Throws the Error that refused the point, or that ended it: a rank's own, or aborted after
 /// --point-timeout or Ctrl-C. Where ranks are processes, each of them calls it; only the first
-/// gets what was measured.
-Measurement measure(const Point& point, const MeasureOptions& options);
+/// gets what was measured. What messages cost is measured first if the point has to know.
+Measurement measure(const Point& point, const MeasureOptions& options, KnownCosts& known);
 
 }  // namespace ringspan::bench

@@ -29,10 +29,12 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
   MeasureOptions options;
   options.warmup = 0;
   options.repeats = 1;
+  KnownCosts known;
   for (const Point& point : all_points()) {
     SCOPED_TRACE(concat(point.schedule, ' ', point.pass, ' ', point.hop, ' ', point.dtype, " on ",
                         point.ranks, ", KV heads ", point.kv_heads));
-    const double handed_out = static_cast<double>(point.ranks * measure(point, options).peak_bytes);
+    const double handed_out =
+        static_cast<double>(point.ranks * measure(point, options, known).peak_bytes);
     EXPECT_GE(bytes_needed(point), handed_out);
     EXPECT_LE(bytes_needed(point), 1.25 * handed_out);
   }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/probe.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "bench/rows/costs_file.hpp"
+#include "bench/run/known_costs.hpp"
+#include "bench/sweep.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+void print_link(const char* name, const comm::LinkCosts& link) {
+  fmt::print("{:<16} {:>10.2f} {:>16.2f} {:>12.3f}\n", name, link.latency * 1e6,
+             link.per_message * 1e6, 1e-9 / link.per_byte);
+}
+
+void print(const ProbedCosts& probed) {
+  const auto& [inter, intra, copy] = probed.costs;
+  fmt::print("{:<16} {:>10} {:>16} {:>12}\n", "", "latency us", "per message us", "GB/s a rank");
+  if (probed.nodes > 1) print_link("between nodes", inter);
+  if (probed.ranks_per_node > 1) print_link("inside a node", intra);
+  fmt::print("{:<16} {:>10} {:>16} {:>12.3f}\n", "copy", "", "", 1e-9 / copy);
+  fmt::print("{}\n", summary(probed));
+}
+
+/// On the ranks of this process; the figures if the first rank is one of them.
+ProbedCosts probe_here(const ProbeOptions& options) {
+  const comm::Backend& backend = comm::backend(options.transport);
+  comm::LaunchOptions launch = comm::launch_options_from_environment();
+  const int all = backend.process ? backend.process().size : 2;
+  launch.ranks = options.ranks > 0 ? options.ranks : all;
+  if (options.ranks_per_node > 0) launch.ranks_per_node = options.ranks_per_node;
+  ProbedCosts probed;
+  comm::launch(options.transport, launch, [&](const comm::Communicator& world) {
+    ProbedCosts costs = probe_costs(world, options.transport, options.seconds);
+    if (world.rank() == 0) probed = std::move(costs);
+  });
+  return probed;
+}
+
+}  // namespace
+
+int probe(const ProbeOptions& options, const Processes& processes) {
+  ProbedCosts probed;
+  std::exception_ptr failure;
+  if (comm::backend(options.transport).process) {
+    probed = probe_here(options);
+  } else {
+    processes.in_first([&] {
+      try {
+        probed = probe_here(options);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    });
+  }
+  processes.told_by_first([&] {
+    if (failure) std::rethrow_exception(failure);
+    print(probed);
+    if (!options.json.empty()) store_costs(options.json, probed);
+    return std::string();
+  });
+  return kExitOk;
+}
+
+}  // namespace ringspan::bench

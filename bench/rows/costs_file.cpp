@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rows/costs_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "bench/commit.hpp"
+#include "bench/machine.hpp"
+#include "comm/all_to_all_choice.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double crossover(const ProbedCosts& probed) {
+  return probed.nodes == 1
+             ? 0
+             : comm::all_to_all_crossover(probed.costs, probed.nodes, probed.ranks_per_node);
+}
+
+std::string link_text(const comm::LinkCosts& link) {
+  return fmt::format("{:.3g} us + {:.3g} us per message, {:.3g} GB/s", link.latency * 1e6,
+                     link.per_message * 1e6, 1e-9 / link.per_byte);
+}
+
+Json link_json(const comm::LinkCosts& link) {
+  return {{"latency_s", link.latency},
+          {"per_message_s", link.per_message},
+          {"bytes_per_s", 1 / link.per_byte}};
+}
+
+/// Links that are not there are left out, and so is what JSON has no number for.
+Json json(const ProbedCosts& probed) {
+  Json json = {{"machine", this_machine().name()},
+               {"commit", kCommit},
+               {"transport", probed.transport},
+               {"ranks", probed.ranks},
+               {"nodes", probed.nodes},
+               {"ranks_per_node", probed.ranks_per_node}};
+  if (probed.nodes > 1) json["inter_node"] = link_json(probed.costs.inter_node);
+  if (probed.ranks_per_node > 1) json["intra_node"] = link_json(probed.costs.intra_node);
+  json["copy_bytes_per_s"] = 1 / probed.costs.copy_per_byte;
+  if (std::isfinite(crossover(probed))) {
+    json["hierarchical_below_bytes_per_pair"] = crossover(probed);
+  }
+  return json;
+}
+
+bool of_same_ranks(const Json& a, const Json& b) {
+  constexpr const char* kKeys[] = {"machine", "transport", "ranks", "nodes", "ranks_per_node"};
+  return std::all_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) {
+    return a.is_object() && a.contains(key) && a[key] == b[key];
+  });
+}
+
+Json read_list(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return Json::array();
+  Json list = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  RINGSPAN_REQUIRE(list.is_array(), file, " holds no list of costs; give another name");
+  return list;
+}
+
+}  // namespace
+
+std::string summary(const ProbedCosts& probed) {
+  const double bytes = crossover(probed);
+  std::string text = fmt::format("{}, {} ranks on {} nodes of {}: ", probed.transport, probed.ranks,
+                                 probed.nodes, probed.ranks_per_node);
+  if (probed.nodes > 1) text += concat("between nodes ", link_text(probed.costs.inter_node), "; ");
+  if (probed.ranks_per_node > 1)
+    text += concat("inside ", link_text(probed.costs.intra_node), "; ");
+  if (bytes == 0) return text + "so the direct all-to-all is always the faster";
+  if (std::isinf(bytes)) return text + "so the hierarchical all-to-all is always the faster";
+  return text +
+         fmt::format("so hierarchical all-to-alls are the faster below {:.0f} bytes per pair",
+                     bytes);
+}
+
+void store_costs(const std::string& file, const ProbedCosts& probed) {
+  Json list = read_list(file);
+  const Json entry = json(probed);
+  const auto same = std::find_if(list.begin(), list.end(),
+                                 [&](const Json& other) { return of_same_ranks(other, entry); });
+  if (same == list.end()) {
+    list.push_back(entry);
+  } else {
+    *same = entry;
+  }
+  std::ofstream stream(file);
+  stream << list.dump(2) << '\n';
+  stream.flush();
+  RINGSPAN_REQUIRE(stream, "cannot write ", file);
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "comm/communicator.hpp"
+
+namespace ringspan::bench {
+
+/// What messages cost among some ranks of a transport.
+struct ProbedCosts {
+  std::string transport;
+  int ranks = 1, nodes = 1, ranks_per_node = 1;  // of the largest node
+  comm::MessageCosts costs;
+};
+
+/// Measures them, which takes about so many seconds. Collective.
+ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transport,
+                        double seconds);
+
+/// What this process knows already, so that a sweep measures the same costs once.
+class KnownCosts {
+ public:
+  /// Collective; measures unless every rank knows.
+  const ProbedCosts& of(const comm::Communicator& world, std::string_view transport);
+
+ private:
+  std::map<std::string, ProbedCosts> known_;  // by transport and nodes of the ranks
+};
+
+}  // namespace ringspan::bench
