@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <hwy/highway.h>
 #include <hwy/targets.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "attention/kernels.hpp"
 #include "attention/schedule.hpp"
@@ -16,6 +19,8 @@
 #include "bench/commit.hpp"
 #include "bench/fma_peak.hpp"
 #include "bench/machine.hpp"
+#include "bench/sweep.hpp"
+#include "comm/collectives.hpp"
 #include "comm/launch.hpp"
 
 namespace ringspan::bench {
@@ -59,8 +64,38 @@ Json entries(const Table& table) {
   return json;
 }
 
-Json described(const InfoOptions& options) {
-  Json json = {{"commit", kCommit}, {"machine", machine(options.peak)}};
+/// Of each process: its place, as the transports across processes see it.
+Json ranks(const Processes& processes) {
+  struct Seat {
+    std::array<char, 256> host;
+    comm::Place place;
+  };
+  std::vector<Seat> seats;
+  processes.together([&](const comm::Communicator& comm) {
+    Seat own{{}, comm.place(comm.rank())};
+    gethostname(own.host.data(), own.host.size() - 1);
+    seats = comm::all_gather_values(comm, own);
+  });
+  const comm::LaunchOptions options = comm::launch_options_from_environment();
+  if (options.ranks_per_node > 0) {
+    const std::vector<comm::Place> pretended = comm::even_places(
+        static_cast<int>(seats.size()), options.ranks_per_node, options.ranks_per_numa_domain);
+    for (std::size_t i = 0; i < seats.size(); ++i) seats[i].place = pretended[i];
+  }
+  Json json = Json::array();
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    const auto& [host, place] = seats[rank];
+    json.push_back(
+        {{"name", fmt::format("rank {}", rank)},
+         {"summary",
+          fmt::format("host {}, node {}, NUMA domain {}, local rank {}, rail {}", host.data(),
+                      place.node, place.numa_domain, place.local_rank, place.rail)}});
+  }
+  return json;
+}
+
+Json described(const InfoOptions& options, const Json& ranks) {
+  Json json = {{"commit", kCommit}, {"machine", machine(options.peak)}, {"ranks", ranks}};
   for (const comm::Backend& backend : comm::backends()) {
     const std::string reason = backend.unavailable();
     json["transports"].push_back(
@@ -81,6 +116,7 @@ Json described(const InfoOptions& options) {
   }
   json["environment"] = {
       environment("RINGSPAN_RANKS_PER_NODE", "pretend that nodes hold this many ranks"),
+      environment("RINGSPAN_RANKS_PER_NUMA_DOMAIN", "pretend that their NUMA domains do"),
       environment("RINGSPAN_TIMEOUT_S", "seconds that an awaited rank may make no progress"),
       environment("RINGSPAN_DEBUG", "comma list of ledger, poison, delay")};
   return json;
@@ -110,13 +146,16 @@ void print(const Json& json) {
 
 }  // namespace
 
-void info(const InfoOptions& options) {
-  const Json json = described(options);
+int info(const InfoOptions& options, const Processes& processes) {
+  const Json places = ranks(processes);
+  if (!processes.first()) return kExitOk;
+  const Json json = described(options, places);
   if (options.json) {
     fmt::print("{}\n", json.dump(2));
   } else {
     print(json);
   }
+  return kExitOk;
 }
 
 }  // namespace ringspan::bench

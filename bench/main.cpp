@@ -31,12 +31,10 @@ int run(const CommandLine& line, const Processes& processes) {
     return time_primitives(primitive_options(line.options), processes);
   }
   if (line.command == "probe") return probe(probe_options(line.options), processes);
-  if (!processes.first()) return kExitOk;
-  if (line.help.empty()) {
-    info({.peak = has("--peak"), .json = has("--json")});
-  } else {
-    fmt::print("{}", line.help);
+  if (line.command == "info") {
+    return info({.peak = has("--peak"), .json = has("--json")}, processes);
   }
+  if (processes.first()) fmt::print("{}", line.help);
   return kExitOk;
 }
 

@@ -45,6 +45,10 @@ ProbedCosts probe_here(const ProbeOptions& options) {
 }  // namespace
 
 int probe(const ProbeOptions& options, const Processes& processes) {
+  processes.told_by_first([&] {
+    if (!options.json.empty()) require_costs_file(options.json);
+    return std::string();
+  });
   ProbedCosts probed;
   std::exception_ptr failure;
   if (comm::backend(options.transport).process) {

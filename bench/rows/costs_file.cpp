@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -60,9 +61,10 @@ bool of_same_ranks(const Json& a, const Json& b) {
   });
 }
 
+/// Nothing yet: an empty list.
 Json read_list(const std::string& file) {
   std::ifstream stream(file);
-  if (!stream) return Json::array();
+  if (!stream || stream.peek() == std::ifstream::traits_type::eof()) return Json::array();
   Json list = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
   RINGSPAN_REQUIRE(list.is_array(), file, " holds no list of costs; give another name");
   return list;
@@ -85,6 +87,7 @@ std::string summary(const ProbedCosts& probed) {
 }
 
 void store_costs(const std::string& file, const ProbedCosts& probed) {
+  require_costs_file(file);
   Json list = read_list(file);
   const Json entry = json(probed);
   const auto same = std::find_if(list.begin(), list.end(),
@@ -96,8 +99,13 @@ void store_costs(const std::string& file, const ProbedCosts& probed) {
   }
   std::ofstream stream(file);
   stream << list.dump(2) << '\n';
-  stream.flush();
-  RINGSPAN_REQUIRE(stream, "cannot write ", file);
+}
+
+void require_costs_file(const std::string& file) {
+  const bool there = std::filesystem::exists(file);
+  RINGSPAN_REQUIRE(std::ofstream(file, std::ios::app), "cannot write ", file);
+  if (!there) std::filesystem::remove(file);
+  read_list(file);
 }
 
 }  // namespace ringspan::bench

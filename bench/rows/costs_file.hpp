@@ -11,7 +11,9 @@ namespace ringspan::bench {
 std::string summary(const ProbedCosts& probed);
 
 /// Puts them into a JSON file that holds a list of such, in place of older ones of the same ranks.
-/// Throws invalid_argument if the file holds something else, or cannot be written.
 void store_costs(const std::string& file, const ProbedCosts& probed);
+
+/// Throws invalid_argument if the file cannot be written or holds something else.
+void require_costs_file(const std::string& file);
 
 }  // namespace ringspan::bench

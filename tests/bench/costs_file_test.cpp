@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rows/costs_file.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const ProbedCosts kSlowNetwork{
+    "mpi", 6, 3, 2, {{50e-6, 20e-6, 8e-9}, {2e-6, 1e-6, 0.5e-9}, 0.2e-9}};
+
+class CostsFileTest : public testing::Test {
+ protected:
+  ~CostsFileTest() override { std::filesystem::remove(file_); }
+
+  std::string text() const {
+    std::ostringstream text;
+    text << std::ifstream(file_).rdbuf();
+    return text.str();
+  }
+
+  const std::string file_ =
+      std::filesystem::temp_directory_path() / concat("ringspan_costs_", getpid(), ".json");
+};
+
+TEST_F(CostsFileTest, HoldsOneEntryForTheSameRanks) {
+  ProbedCosts changed = kSlowNetwork, others = kSlowNetwork;
+  changed.costs.inter_node.latency = 7e-5;
+  others.nodes = 2;
+  for (const ProbedCosts& probed : {kSlowNetwork, others, changed}) store_costs(file_, probed);
+  EXPECT_THAT(text(), AllOf(HasSubstr("\"nodes\": 2"), HasSubstr("\"nodes\": 3"),
+                            HasSubstr("\"latency_s\": 5e-05"), HasSubstr("\"latency_s\": 7e-05")));
+  store_costs(file_, kSlowNetwork);
+  EXPECT_THAT(text(), Not(HasSubstr("\"latency_s\": 7e-05")));
+}
+
+TEST_F(CostsFileTest, LeavesOutLinksThatAreNotThere) {
+  store_costs(file_, {"threads", 2, 1, 2, kSlowNetwork.costs});
+  EXPECT_THAT(text(), AllOf(HasSubstr("intra_node"), Not(HasSubstr("inter_node"))));
+}
+
+TEST_F(CostsFileTest, RefusesFilesOfOtherThings) {
+  for (const char* other : {"{}", "a,b\n1,2\n", "[1,"}) {
+    std::ofstream(file_) << other;
+    EXPECT_THROW(store_costs(file_, kSlowNetwork), Error) << other;
+    EXPECT_EQ(text(), other);
+  }
+  EXPECT_THROW(require_costs_file("/nowhere/costs.json"), Error);
+}
+
+TEST(SummaryTest, SaysWhereHierarchicalPays) {
+  EXPECT_THAT(summary(kSlowNetwork), HasSubstr("hierarchical all-to-alls are the faster below"));
+  ProbedCosts probed = kSlowNetwork;
+  probed.costs.inter_node = probed.costs.intra_node;
+  probed.nodes = 2;
+  EXPECT_THAT(summary(probed), HasSubstr("direct all-to-all is always the faster"));
+  probed.costs = {{0, 1e-6, 1e-9}, {}, 0};
+  EXPECT_THAT(summary(probed), HasSubstr("hierarchical all-to-all is always the faster"));
+}
+
+}  // namespace
+}  // namespace ringspan::bench

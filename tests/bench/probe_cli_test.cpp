@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/command.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class ProbeCommandTest : public CommandTest {};
+
+TEST_F(ProbeCommandTest, PrintsAndStoresWhatItMeasured) {
+  const Outcome outcome = run({"probe", "--ranks", "4", "--ranks-per-node", "2", "--seconds", "0.1",
+                               "--json", path("costs.json")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("between nodes"), HasSubstr("inside a node"),
+                                 HasSubstr("threads, 4 ranks on 2 nodes of 2")));
+  EXPECT_THAT(text("costs.json"), AllOf(HasSubstr("\"ranks\": 4"), HasSubstr("latency_s")));
+}
+
+TEST_F(ProbeCommandTest, SaysNothingOfLinksThatAreNotThere) {
+  const Outcome outcome = run({"probe", "--seconds", "0.1"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("between nodes")), HasSubstr("inside a node")));
+}
+
+TEST_F(ProbeCommandTest, RefusesBadInputWithOneLineBeforeItMeasures) {
+  expect_refused({"probe", "--ranks", "0"}, "--ranks");
+  expect_refused({"probe", "--ranks", "1,2"}, "--ranks: takes one value");
+  expect_refused({"probe", "--ranks", "99999"}, "the most is 4096");
+  expect_refused({"probe", "--seconds", "0"}, "--seconds");
+  expect_refused({"probe", "--seconds", "1e9"}, "the most is 3600");
+  expect_refused({"probe", "--transport", "pigeon"}, "threads");
+  expect_refused({"probe", "--json", path("no/costs.json")}, "cannot write");
+  write("rows.csv", "a,b\n");
+  expect_refused({"probe", "--json", path("rows.csv")}, "holds no list of costs");
+}
+
+}  // namespace
+}  // namespace ringspan::bench
