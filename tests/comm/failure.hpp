@@ -37,8 +37,8 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
 
 inline constexpr int kRepetitions = 15;
 
-/// The same `kRepetitions` times with a deadline of 50 ms: 2 to 5 ranks, each time another rank at
-/// fault in another post.
+/// The same `kRepetitions` times, a third of that on processes, with a deadline of 50 ms: 2 to 5
+/// ranks, each time another rank at fault in another post.
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation);
 
 }  // namespace ringspan::comm::test
