@@ -189,7 +189,7 @@ int time_primitives(const PrimitiveOptions& options, const Processes& processes)
     for (const std::int64_t ranks : options.ranks) {
       const std::string refusal =
           time_on(transport, static_cast<int>(ranks), options, printer, processes);
-      if (!refusal.empty()) refusals.push_back(refusal);
+      if (!refusal.empty()) refusals.push_back(concat(transport, ": ", refusal));
     }
   }
   processes.told_by_first([&] {
