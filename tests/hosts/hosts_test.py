@@ -70,19 +70,24 @@ class HostsTest(unittest.TestCase):
             self.assertEqual(len(set(identity)), 3, identity)
 
     def test_a_link_is_as_fast_as_was_asked_in_each_of_two_runs_at_once(self):
-        streams = {
-            rate: subprocess.Popen(
-                [HOSTS, "--rate", f"{rate}mbit", "--", sys.executable, HERE / "stream.py", str(rate * 125_000)],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for rate in (100, 200)
-        }
-        for rate, run in streams.items():
-            out, _ = run.communicate(timeout=60)
-            self.assertEqual(run.returncode, 0)
-            share = float(out) / (rate * 125_000)  # headers take 4 to 5 percent
-            self.assertTrue(0.85 < share < 0.98, f"{share} of {rate} Mbit/s")
+        rates = (100, 200)  # Mbit/s
+        best = dict.fromkeys(rates, 0.0)
+        for _ in range(3):  # a busy machine makes a stream slower, and nothing may make it faster
+            streams = {rate: self.stream(rate) for rate in rates}
+            for rate, run in streams.items():
+                out, _ = run.communicate(timeout=60)
+                self.assertEqual(run.returncode, 0)
+                share = float(out) / (rate * 125_000)
+                self.assertLess(share, 0.98)  # headers take 4 to 5 percent
+                best[rate] = max(best[rate], share)
+            if min(best.values()) > 0.9:
+                return
+        self.fail(f"shares of the rates asked for: {best}")
+
+    def stream(self, rate: int) -> subprocess.Popen:
+        """For a second."""
+        command = [HOSTS, "--rate", f"{rate}mbit", "--", sys.executable, HERE / "stream.py"]
+        return subprocess.Popen([*command, str(rate * 125_000)], stdout=subprocess.PIPE, text=True)
 
     def test_the_status_of_the_command_is_that_of_the_run(self):
         self.assertEqual(hosts("--", "sh", "-c", "exit 5").returncode, 5)
