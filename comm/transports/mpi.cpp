@@ -11,7 +11,7 @@ namespace ringspan::comm {
 namespace mpi {
 namespace {
 
-constexpr double kFarewell = 1.0;  // seconds, for MPI_Finalize after a failure: someone may be gone
+constexpr double kFarewell = 0.5;  // seconds, for MPI_Finalize after a failure: someone may be gone
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   RINGSPAN_REQUIRE(!options.bootstrap, "mpi: it is its own bootstrap and takes no other");

@@ -91,7 +91,8 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// A rank that spun would take the core of one that computes.
+// A rank that spun would take the core of one that computes. Nobody wakes a process: it looks now
+// and then.
 void expect_sleeping_waits(int ranks) {
   launch({.ranks = ranks, .deadline = 1}, [](const Communicator& comm) {
     barrier(comm);
@@ -100,7 +101,7 @@ void expect_sleeping_waits(int ranks) {
     barrier(comm);
     const double elapsed = comm.device().now() - start;
     if (comm.rank() == 0) return;
-    EXPECT_LT(thread_seconds() - busy, 0.005 * elapsed);
+    EXPECT_LT(thread_seconds() - busy, (test::on_threads() ? 0.005 : 0.02) * elapsed);
   });
 }
 

@@ -44,6 +44,8 @@ class Board {
   virtual std::optional<Waiting> waiting(int rank) const = 0;
   /// Operations of the group that the rank is known to have posted.
   virtual std::int64_t posted(const Group& group, int rank) const = 0;
+  /// Its function has ended.
+  virtual bool returned(int rank) const = 0;
   /// False if the rank does not answer, so that no more is known than what it did earlier.
   virtual bool answers(int rank) const = 0;
 };

@@ -90,8 +90,8 @@ class Engine {
   using Predicate = std::function<bool()>;
   void block(Operation& operation);
   void require_hope(Operation& operation, Patience& patience);
-  std::optional<Error> hopeless(const diagnosis::Waiting& waiting, Patience& patience,
-                                const Predicate& over);
+  std::optional<Error> hopeless(const diagnosis::Waiting& waiting, double deadline,
+                                Patience& patience, const Predicate& over);
   bool had_its_chance(const diagnosis::Waiting& waiting, const Predicate& over);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   void look_whether_all_have_ended(Patience& patience);

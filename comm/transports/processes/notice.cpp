@@ -2,6 +2,7 @@
 #include "comm/transports/processes/notice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -36,15 +37,17 @@ class Writer {
     value(static_cast<std::int32_t>(count));
     for (std::size_t i = 0; i < count; ++i) value(values[i]);
   }
-  std::vector<std::byte> take() { return std::move(bytes_); }
+  std::vector<std::byte> take() const { return {bytes_.begin(), bytes_.begin() + size_}; }
 
  private:
   void append(const void* data, std::size_t size) {
-    bytes_.resize(bytes_.size() + size);
-    std::memcpy(bytes_.data() + bytes_.size() - size, data, size);
+    if (size_ + size > bytes_.size()) throw Error(ErrorKind::system, "a notice is too long");
+    std::memcpy(bytes_.data() + size_, data, size);
+    size_ += size;
   }
 
-  std::vector<std::byte> bytes_;
+  std::array<std::byte, Wire::kLargestNotice> bytes_;
+  std::size_t size_ = 0;
 };
 
 class Reader {

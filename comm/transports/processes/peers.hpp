@@ -34,6 +34,9 @@ class Peers final : public diagnosis::Board {
   std::int64_t heartbeat(int rank) const override;
   std::optional<diagnosis::Waiting> waiting(int rank) const override;
   std::int64_t posted(const diagnosis::Group& group, int rank) const override;
+  bool returned(int rank) const override {
+    return rank == rank_ ? returned_ : others_[rank].returned;
+  }
   bool answers(int rank) const override { return rank == rank_ || !others_[rank].asked; }
 
   // What it tells of this rank.
@@ -59,7 +62,6 @@ class Peers final : public diagnosis::Board {
   // The end of the launch: every rank tells rank 0 that it has returned; when all have, rank 0
   // tells all processes that it is over, and with what failure.
   void set_returned(bool with_counts);
-  bool returned(int rank) const { return rank == rank_ ? returned_ : others_[rank].returned; }
   std::vector<int> not_returned() const;
   void finish();
   bool finished() const { return finished_; }

@@ -20,7 +20,9 @@ constexpr double kUnderWay = 0.1;    // what one that has returned had sent befo
 constexpr double kChance = 10e-3;    // a few turns of the scheduler
 constexpr double kAnswer = 0.25;     // what an answer takes at most
 constexpr double kLastChance = 1.0;  // however busy the machine is
-constexpr double kFarewell = 1.0;    // after a failure, for others to learn of it and return
+constexpr double kPrecedence = 0.5;  // by which ranks that have returned complain later
+constexpr double kFarewell = 0.5;    // after a failure, for others to learn of it and return
+constexpr double kLastWord = 0.2;    // for that of rank 0, which takes its farewell first
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
@@ -53,13 +55,14 @@ void Engine::require_hope(Operation& operation, Patience& patience) {
   advance(operation, true);
   if (operation.done()) return;
   const Waiting waiting{operation.channel, operation.sequence, operation.name, operation.awaited()};
-  const auto error = hopeless(waiting, patience, [&] { return operation.done(); });
+  peers_.set_waiting(waiting);
+  const auto error =
+      hopeless(waiting, options_.deadline, patience, [&] { return operation.done(); });
   if (error) fail_with(*error);
 }
 
-std::optional<Error> Engine::hopeless(const Waiting& waiting, Patience& patience,
+std::optional<Error> Engine::hopeless(const Waiting& waiting, double deadline, Patience& patience,
                                       const Predicate& over) {
-  peers_.set_waiting(waiting);
   for (const int peer : waiting.peers) {
     const std::string lost = wire_->lost(peer);
     if (!lost.empty()) return blame_gone(peers_, rank_, waiting, peer, "is gone: " + lost);
@@ -71,9 +74,9 @@ std::optional<Error> Engine::hopeless(const Waiting& waiting, Patience& patience
     peers_.pass_on(peer);
   }
   peers_.ask(waiting.peers, waiting.group.get());
-  if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > options_.deadline &&
+  if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > deadline &&
       had_its_chance(waiting, over))
-    return blame(peers_, rank_, waiting, options_.deadline);
+    return blame(peers_, rank_, waiting, deadline);
   return {};
 }
 
@@ -117,7 +120,8 @@ std::optional<Error> Engine::end() {
       peers_.fail({error, error});
     }
     const bool ends = peers_.failure() || peers_.finished();
-    if (ends && leave_at == 0) leave_at = steady_now() + nanoseconds(kFarewell);
+    if (ends && leave_at == 0)
+      leave_at = steady_now() + nanoseconds(kFarewell + (rank_ == 0 ? 0 : kLastWord));
     if (leave_at > 0 && steady_now() > leave_at) {
       if (rank_ != 0 || peers_.finished()) break;
       peers_.finish();  // without those that have not come
@@ -140,7 +144,9 @@ void Engine::look_whether_all_have_ended(Patience& patience) {
   if (now < patience.ask_at) return;
   patience.ask_at = now + question_interval(options_);
   const Waiting waiting{nullptr, -1, "end of the launch", missing};
-  const auto error = hopeless(waiting, patience, [&] { return peers_.finished(); });
+  // Whoever waits for a message knows better what is wrong, and comes first.
+  const auto error = hopeless(waiting, options_.deadline + kPrecedence, patience,
+                              [&] { return peers_.finished(); });
   if (error) peers_.fail({*error, *error});
 }
 

@@ -49,7 +49,7 @@ class Hub final : public diagnosis::Board {
 
   /// The rank's function has ended; whatever it sent is in the mailboxes.
   void set_returned(int rank);
-  bool returned(int rank) const { return ranks_[rank].returned.load(); }
+  bool returned(int rank) const override { return ranks_[rank].returned.load(); }
 
   /// Records the first failure and wakes everybody; later ones are dropped.
   void fail(const Error& cause) { fail({cause, cause}); }
