@@ -43,6 +43,7 @@ class CommandTest : public testing::Test {
 
   pid_t start(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), RINGSPAN_COMMAND);
+    arguments.insert(arguments.begin(), launcher_.begin(), launcher_.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -88,6 +89,7 @@ class CommandTest : public testing::Test {
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
 
+  std::vector<std::string> launcher_;  // such as mpirun -n 2; empty: the command itself
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / concat("ringspan_command_test_", getpid());
 };

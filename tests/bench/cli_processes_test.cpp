@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command as several processes run it together, started by mpirun: one file, one voice, and
+// what becomes of a sweep whose processes are ended, killed or stopped.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/rows/csv_reader.hpp"
+#include "comm/launch.hpp"
+#include "tests/bench/command.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+int occurrences(const std::string& text, const std::string& of) {
+  int count = 0;
+  for (std::size_t at = text.find(of); at != text.npos; at = text.find(of, at + 1)) ++count;
+  return count;
+}
+
+class CliProcessesTest : public CommandTest {
+ protected:
+  static void SetUpTestSuite() {
+    for (const char* setting :
+         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+          "OMPI_MCA_rmaps_base_oversubscribe", "OMPI_MCA_mpi_yield_when_idle"}) {
+      setenv(setting, "1", 1);
+    }
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+    setenv("MPIEXEC_TIMEOUT", "60", 1);
+  }
+
+  ~CliProcessesTest() override { EXPECT_EQ(processes(), std::vector<pid_t>()) << "are left"; }
+
+  void use(int count) { launcher_ = {RINGSPAN_MPIEXEC, "-n", std::to_string(count)}; }
+
+  /// Processes of the command started here, of one rank or of all.
+  std::vector<pid_t> processes(int rank = -1) const {
+    std::vector<pid_t> found;
+    const auto holds = [](const std::filesystem::path& file, const std::string& text) {
+      std::ostringstream content;
+      content << std::ifstream(file).rdbuf();
+      return content.str().find(text) != std::string::npos;
+    };
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) {
+        continue;
+      }
+      const bool ours = holds(entry.path() / "cmdline", folder_) &&
+                        holds(entry.path() / "environ",
+                              rank < 0 ? "" : concat("OMPI_COMM_WORLD_RANK=", rank, '\0'));
+      if (ours) found.push_back(std::stoi(entry.path().filename()));
+    }
+    return found;
+  }
+
+  /// A sweep whose second point takes too long to be waited for, once its first row is there.
+  pid_t start_long_sweep(const std::string& transport) {
+    use(3);
+    const pid_t child =
+        start({"sweep",      "--transport", transport,   "--kernel",   "reference",
+               "--schedule", "ring",        "--ranks",   "3",          "--seq",
+               "16,8192",    "--heads",     "1",         "--head-dim", "8",
+               "--warmup",   "0",           "--repeats", "100",        "--point-timeout",
+               "40",         "--deadline",  "1",         "--csv",      path("a.csv")});
+    wait_until([this] { return text("a.csv").find(",ok\n") != std::string::npos; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // into the long point
+    return child;
+  }
+
+  template <typename Condition>
+  static void wait_until(const Condition& condition) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!condition() && std::chrono::steady_clock::now() < give_up) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+};
+
+TEST_F(CliProcessesTest, ThreadsAndProcessesShareAFile) {
+  use(2);
+  std::string transports = "threads";
+  for (const comm::Backend& backend : comm::backends()) {
+    if (backend.process) transports += concat(',', backend.name);
+  }
+  const Outcome outcome =
+      tiny({"--transport", transports, "--schedule", "zigzag,ulysses", "--ranks", "1,2", "--pass",
+            "both", "--check", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 4u * (1 + std::count(transports.begin(), transports.end(), ',')));
+  for (const Cells& row : rows) {
+    EXPECT_EQ(row[column("status")], "ok");
+    EXPECT_EQ(row[column("world")], "host");
+    EXPECT_EQ(row[column("machine")], rows[0][column("machine")]);
+    EXPECT_EQ(row[column("hop")], "copy");
+    EXPECT_EQ(row[column("ranks_per_node")], row[column("ranks")]);
+    EXPECT_EQ(row[column("inter_node_bytes_per_rank")], "0");
+    for (const char* name : {"median_s", "max_abs_error", "strong_efficiency"}) {
+      EXPECT_NE(row[column(name)], "") << name;
+    }
+    EXPECT_EQ(row[column("bytes_sent_per_rank")] == "0", row[column("ranks")] == "1");
+  }
+}
+
+TEST_F(CliProcessesTest, PretendedNodesCountTheirBytes) {
+  use(4);
+  EXPECT_EQ(tiny({"--transport", "mpi", "--schedule", "usp", "--ranks", "4", "--ranks-per-node",
+                  "2", "--csv", path("a.csv")})
+                .status,
+            0);
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0][column("status")], "ok");
+  EXPECT_EQ(rows[0][column("ranks_per_node")], "2");
+  EXPECT_EQ(rows[0][column("ulysses_degree")], "2");
+  EXPECT_NE(rows[0][column("inter_node_bytes_per_rank")], "0");
+}
+
+TEST_F(CliProcessesTest, PointsThatProcessesCannotRunAreRows) {
+  use(2);
+  const Outcome outcome = tiny({"--transport", "mpi", "--schedule", "ring", "--ranks", "2,3",
+                                "--hop", "copy,reference", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0][column("status")], "ok");
+  EXPECT_THAT(rows[1][column("status")], HasSubstr("one address space"));
+  EXPECT_THAT(rows[2][column("status")], HasSubstr("3 ranks need as many processes; there are 2"));
+}
+
+TEST_F(CliProcessesTest, TheFirstSpeaksForAll) {
+  use(4);
+  const Outcome refused = run({"sweep", "--schedule", "rong", "--csv", path("a.csv")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_EQ(occurrences(refused.err, "ringspan: "), 1) << refused.err;
+  const Outcome version = run({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(occurrences(version.out, "ringspan"), 1) << version.out;
+  EXPECT_EQ(occurrences(run({"info"}).out, "transports"), 1);
+}
+
+TEST_F(CliProcessesTest, ResumeMeasuresOnlyWhatIsMissing) {
+  use(2);
+  EXPECT_EQ(tiny({"--transport", "mpi", "--schedule", "ring", "--csv", path("a.csv")}).status, 0);
+  const std::string before = text("a.csv");
+  const std::vector<std::string> more{"--transport", "threads,mpi", "--schedule", "ring",
+                                      "--csv",       path("a.csv"), "--resume"};
+  EXPECT_EQ(tiny(more).status, 0);
+  EXPECT_THAT(text("a.csv"), StartsWith(before));
+  EXPECT_EQ(read_csv(path("a.csv")).size(), 4u);
+  EXPECT_THAT(tiny(more).err, HasSubstr("already holds every point"));
+}
+
+TEST_F(CliProcessesTest, APointThatTakesTooLongIsARowAndTheSweepGoesOn) {
+  use(2);
+  const Outcome outcome =
+      run({"sweep", "--transport", "mpi,threads", "--kernel",  "reference", "--schedule",
+           "ring",  "--ranks",     "2",           "--seq",     "16384,64",  "--heads",
+           "1",     "--head-dim",  "8",           "--repeats", "1",         "--point-timeout",
+           "0.3",   "--csv",       path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Cells& row : rows) {
+    const bool small = row[column("sequence_length")] == "64";
+    EXPECT_THAT(row[column("status")], HasSubstr(small ? "ok" : "--point-timeout 0.3 s"));
+  }
+}
+
+TEST_F(CliProcessesTest, ASignalToAnyOfThemKeepsFinishedRows) {
+  for (const int rank : {0, 2}) {
+    const pid_t child = start_long_sweep("mpi");
+    const std::vector<pid_t> target = processes(rank);
+    ASSERT_EQ(target.size(), 1u);
+    kill(target[0], SIGTERM);
+    const Outcome outcome = finish(child);
+    EXPECT_EQ(outcome.status, 130) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("interrupted; finished rows are kept"));
+    EXPECT_EQ(read_csv(path("a.csv")).size(), 1u);
+    std::filesystem::remove(path("a.csv"));
+  }
+}
+
+TEST_F(CliProcessesTest, AKilledRankEndsTheSweepAndKeepsFinishedRows) {
+  const pid_t child = start_long_sweep("mpi");
+  const std::vector<pid_t> target = processes(2);
+  ASSERT_EQ(target.size(), 1u);
+  kill(target[0], SIGKILL);
+  EXPECT_NE(finish(child).status, 0);
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_GE(rows.size(), 1u);
+  EXPECT_EQ(rows[0][column("status")], "ok");
+}
+
+TEST_F(CliProcessesTest, AStoppedRankIsNamed) {
+  const pid_t child = start_long_sweep("mpi");
+  const std::vector<pid_t> target = processes(1);
+  ASSERT_EQ(target.size(), 1u);
+  kill(target[0], SIGSTOP);
+  const Outcome outcome = finish(child);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1"));
+  EXPECT_THAT(outcome.err, HasSubstr("the sweep ends, finished rows are kept"));
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][column("status")], "ok");
+  EXPECT_THAT(rows[1][column("status")], HasSubstr("rank 1"));
+}
+
+TEST_F(CliProcessesTest, PrimitivesAreTimedTogetherAndPrintedOnce) {
+  use(3);
+  const Outcome outcome =
+      run({"primitives", "--transport", "threads,mpi", "--ranks", "2,3,4", "--bytes", "4Ki",
+           "--repeats", "2", "--format", "csv", "--primitive", "ring_exchange,mpi_alltoall"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "machine,commit"), 1);
+  EXPECT_EQ(occurrences(outcome.out, ",threads,ring_exchange,"), 3);
+  EXPECT_EQ(occurrences(outcome.out, ",mpi,ring_exchange,"), 2);
+  EXPECT_EQ(occurrences(outcome.out, ",mpi,mpi_alltoall,"), 2);
+  EXPECT_EQ(occurrences(outcome.out, ",0,ok\n"), 7);
+  EXPECT_EQ(occurrences(outcome.err, "left out: mpi: launch: 4 ranks need as many processes"), 1);
+}
+
+}  // namespace
+}  // namespace ringspan::bench
