@@ -79,7 +79,7 @@ class FaultyTransport final : public Transport {
   // Ranks in other processes do not show when they have given up.
   [[noreturn]] void stop() const {
     using Clock = std::chrono::steady_clock;
-    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 0.5);
+    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 0.3);
     while (injection_->others_running > 0 && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw LeavesEarly();

@@ -50,7 +50,7 @@ TEST(LargeMessageTest, ArrivesWholeInOnePiece) {
 
 TEST(LargeMessageTest, ArrivesWholeInRows) {
   test::launch({.ranks = 2, .deadline = 60},
-               [](const Communicator& comm) { expect_arrival(comm, 3, kGibibyte / 2 + 3); });
+               [](const Communicator& comm) { expect_arrival(comm, 2, kGibibyte / 2 + 3); });
 }
 
 }  // namespace
