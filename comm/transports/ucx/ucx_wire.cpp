@@ -82,7 +82,12 @@ class UcxWire final : public processes::Wire {
     handler.arg = this;
     require_ok(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "expecting notices");
   }
-  ~UcxWire() override { flush(); }
+  ~UcxWire() override {
+    flush();
+    drop_unexpected();
+    peers_.clear();
+    progress();  // UCX frees what the closed endpoints held
+  }
 
   std::vector<std::byte> address() const { return worker_.address(); }
   void set_addresses(std::vector<Address> addresses) { addresses_ = std::move(addresses); }
@@ -171,6 +176,18 @@ class UcxWire final : public processes::Wire {
     if (!UCS_PTR_IS_PTR(flushing)) return;
     while (ucp_request_check_status(flushing) == UCS_INPROGRESS && Clock::now() < end) progress();
     ucp_request_free(flushing);
+  }
+
+  // What came in and nobody received; UCX would complain.
+  void drop_unexpected() {
+    ucp_tag_recv_info_t info{};
+    const ucp_request_param_t param{};
+    constexpr int remove = 1;
+    while (const ucp_tag_message_h message = ucp_tag_probe_nb(worker_.get(), 0, 0, remove, &info)) {
+      const ucs_status_ptr_t dropping =
+          ucp_tag_msg_recv_nbx(worker_.get(), nullptr, 0, message, &param);
+      if (UCS_PTR_IS_PTR(dropping)) ucp_request_free(dropping);
+    }
   }
 
   const int rank_;
