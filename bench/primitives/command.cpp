@@ -1,82 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/primitives/command.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/machine.hpp"
-#include "bench/primitives/rows.hpp"
+#include "bench/primitives/printer.hpp"
+#include "bench/rows/costs_file.hpp"
+#include "bench/run/known_costs.hpp"
 #include "bench/sweep.hpp"
+#include "comm/collectives.hpp"
 #include "comm/error.hpp"
 #include "comm/nodes.hpp"
-#include "comm/probe.hpp"
 
 namespace ringspan::bench {
 namespace {
-
-using Format = PrimitiveOptions::Format;
-
-/// Prints rows as they come, from the first that holds a time; the columns of nccl-tests hold one
-/// primitive at a time, so there they wait for the end of a family.
-class Printer {
- public:
-  explicit Printer(Format format) : format_(format) {}
-
-  void add(PrimitiveRow row) {
-    timed_ |= row.median().has_value();
-    wrong_ |= row.timed.wrong > 0;
-    if (refusal_.empty()) refusal_ = row.timed.refusal;
-    waiting_.push_back(std::move(row));
-    if (timed_ && format_ != Format::nccl) print_lines();
-  }
-
-  void end_family() {
-    if (timed_ && format_ == Format::nccl) print_primitives();
-  }
-
-  bool timed() const { return timed_; }
-  bool wrong() const { return wrong_; }
-  const std::string& refusal() const { return refusal_; }  // the first
-
- private:
-  void print_lines() {
-    const bool csv = format_ == Format::csv;
-    if (!std::exchange(headed_, true)) fmt::print("{}", csv ? csv_header() : table_header());
-    for (const PrimitiveRow& row : waiting_)
-      fmt::print("{}", csv ? csv_text(row) : table_text(row));
-    printed();
-  }
-
-  void print_primitives() {
-    const auto less = [](const PrimitiveRow& a, const PrimitiveRow& b) {
-      return a.timed.primitive < b.timed.primitive;  // the order of the table
-    };
-    std::stable_sort(waiting_.begin(), waiting_.end(), less);
-    for (auto first = waiting_.begin(); first != waiting_.end();) {
-      const auto last = std::upper_bound(first, waiting_.end(), *first, less);
-      fmt::print("{}", nccl_text({first, last}));
-      first = last;
-    }
-    printed();
-  }
-
-  void printed() {
-    waiting_.clear();
-    std::fflush(stdout);
-  }
-
-  Format format_;
-  bool headed_ = false, timed_ = false, wrong_ = false;
-  std::string refusal_;
-  std::vector<PrimitiveRow> waiting_;
-};
 
 /// Those asked for, or all, that a transport has, family by family.
 std::vector<std::vector<const Primitive*>> families(const PrimitiveOptions& options,
@@ -94,23 +38,28 @@ std::vector<std::vector<const Primitive*>> families(const PrimitiveOptions& opti
   return families;
 }
 
-/// An automatic all-to-all goes by what messages cost.
-comm::Communicator knowing_costs(const comm::Communicator& comm, const PrimitiveOptions& options) {
-  constexpr double kProbeSeconds = 1;
+/// An automatic all-to-all goes by what messages cost; in one address space it is direct.
+comm::Communicator knowing_costs(const comm::Communicator& comm, const PrimitiveOptions& options,
+                                 const std::string& transport) {
+  constexpr double kProbeSeconds = 0.5;
   const auto& asked = options.primitives;
   const bool automatic =
       asked.empty() || std::find(asked.begin(), asked.end(), "all_to_all_automatic") != asked.end();
-  return automatic ? comm.knowing(comm::probe(comm, kProbeSeconds)) : comm;
+  if (!automatic || !comm::backend(transport).process) return comm;
+  const ProbedCosts probed = probe_costs(comm, transport, kProbeSeconds);
+  if (comm.rank() == 0) spdlog::info("{}", summary(probed));
+  return comm.knowing(probed.costs);
 }
 
 /// One rank of one transport.
 class RankPrimitives {
  public:
   RankPrimitives(const comm::Communicator& comm, const PrimitiveOptions& options, Stage stage,
-                 Printer& printer)
-      : comm_(knowing_costs(comm, options)),
+                 std::int64_t memory_bytes, Printer& printer)
+      : comm_(knowing_costs(comm, options, stage.transport)),
         options_(options),
         stage_(std::move(stage)),
+        memory_bytes_(memory_bytes),
         printer_(printer) {
     stage_.ranks_per_node = comm::Nodes(comm).largest();
   }
@@ -125,17 +74,45 @@ class RankPrimitives {
 
  private:
   void time(const std::vector<const Primitive*>& family, std::int64_t bytes) {
+    const std::string refusal = lack_of_memory(bytes);
+    for (const Timed& timed :
+         refusal.empty() ? timed_in_turns(family, bytes) : refused(family, bytes, refusal)) {
+      if (comm_.rank() == 0) printer_.add({stage_, timed});
+    }
+  }
+
+  std::vector<Timed> timed_in_turns(const std::vector<const Primitive*>& family,
+                                    std::int64_t bytes) {
     comm::Device& device = comm_.device();
     const Setting setting{comm_, bytes, options_.inner_ring, device.allocate(bytes),
                           device.allocate(bytes)};
-    for (const Timed& timed : time_in_turns(setting, family, options_.warmup, options_.repeats)) {
-      if (comm_.rank() == 0) printer_.add({stage_, timed});
-    }
+    return time_in_turns(setting, family, options_.warmup, options_.repeats);
+  }
+
+  static std::vector<Timed> refused(const std::vector<const Primitive*>& family, std::int64_t bytes,
+                                    const std::string& reason) {
+    std::vector<Timed> all;
+    for (const Primitive* primitive : family)
+      all.push_back({.primitive = primitive, .bytes = bytes, .refusal = reason});
+    return all;
+  }
+
+  /// The same on all ranks; empty: there is enough.
+  std::string lack_of_memory(std::int64_t bytes) {
+    constexpr int kBuffers = 10;  // the two that all share, and what the four rings have
+    const bool pretended = options_.ranks_per_node > 0;  // all may be on one machine
+    const int ranks = pretended ? stage_.ranks : stage_.ranks_per_node;
+    const std::int64_t memory = comm::all_reduce(comm_, memory_bytes_, comm::Reduction::min);
+    const double needed = 1.0 * kBuffers * ranks * static_cast<double>(bytes);
+    if (needed <= static_cast<double>(memory)) return "";
+    return concat(bytes, " bytes take up to ", std::ceil(needed / (1 << 30)),
+                  " GiB of buffers for ", ranks, " ranks; a machine here has ", memory >> 30);
   }
 
   comm::Communicator comm_;
   const PrimitiveOptions& options_;
   Stage stage_;
+  std::int64_t memory_bytes_;
   Printer& printer_;
 };
 
@@ -145,12 +122,13 @@ void time_here(const std::string& transport, int ranks, const PrimitiveOptions& 
   comm::LaunchOptions launch = comm::launch_options_from_environment();
   launch.ranks = ranks;
   launch.hop = options.hop;
-  if (options.ranks_per_node > 0) launch.ranks_per_node = options.ranks_per_node;
+  launch.ranks_per_node = options.ranks_per_node;
   if (options.deadline) launch.deadline = *options.deadline;
   const bool lends = options.hop == comm::Hop::reference;
-  const Stage stage{this_machine().name(), transport, lends ? "reference" : "copy", ranks};
+  const Machine machine = this_machine();
+  const Stage stage{machine.name(), transport, lends ? "reference" : "copy", ranks};
   comm::launch(transport, launch, [&](const comm::Communicator& comm) {
-    RankPrimitives(comm, options, stage, printer).time();
+    RankPrimitives(comm, options, stage, machine.memory_bytes, printer).time();
   });
 }
 

@@ -78,7 +78,9 @@ PrimitiveOptions primitive_options(const OptionTexts& texts) {
   options.transports = chosen(texts, "--transport", "threads", comm::backends());
   options.ranks = axis(texts, "--ranks", "2", 2, kMostRanks);
   options.bytes = axis(texts, "--bytes", "4Ki:64Mi:x4", kLabelBytes, kMostBytes);
-  options.ranks_per_node = single(texts, "--ranks-per-node", "0", 0, kMostRanks);
+  const int pretended = comm::launch_options_from_environment().ranks_per_node;
+  options.ranks_per_node =
+      single(texts, "--ranks-per-node", std::to_string(pretended), 0, kMostRanks);
   options.inner_ring = single(texts, "--inner-ring", "0", 0, kMostRanks);
   options.warmup = single(texts, "--warmup", "3", 0, kMost);
   options.repeats = single(texts, "--repeats", "20", 1, kMost);

@@ -42,6 +42,8 @@ TEST_F(PrimitivesCliTest, WithoutAnythingToTimeItIsBadInput) {
                  "double_ring: inner rings of 2 ranks do not divide 3 ranks evenly");
   expect_refused({"primitives", "--primitive", "all_gather", "--bytes", "4", "--ranks", "2"},
                  "4 bytes are too few for 2 ranks; the least is 8");
+  expect_refused({"primitives", "--primitive", "broadcast", "--bytes", "512Gi"},
+                 "GiB of buffers for 2 ranks; a machine here has ");
 }
 
 TEST_F(PrimitivesCliTest, WritesARowPerPrimitiveAndSize) {

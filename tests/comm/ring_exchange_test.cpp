@@ -130,6 +130,26 @@ TEST_P(RingExchangeTest, NeedsTwoBlocksWhereHopsCopyAndOneWhereTheyLend) {
   });
 }
 
+TEST_P(RingExchangeTest, BeginsWithABlockThatIsElsewhere) {
+  run([&](const Communicator& comm) {
+    RingExchange ring(comm, 100, direction());
+    const Buffer elsewhere = comm.device().allocate(100);
+    write_pattern(whole(elsewhere), comm.rank(), 0, 0);
+    ring.begin(elsewhere);
+    for (int hop = 0; hop < comm.size(); ++hop) {
+      ring.start(100, 100);
+      EXPECT_TRUE(has_pattern(whole(ring.block()), owner_after(hop, comm, direction()), 0, 0));
+      ring.finish();
+    }
+    EXPECT_TRUE(has_pattern(whole(ring.block()), comm.rank(), 0, 0));
+    EXPECT_TRUE(has_pattern(whole(elsewhere), comm.rank(), 0, 0));
+    EXPECT_NE(refusal([&] { ring.begin(comm.device().allocate(101)); }), "");
+    ring.begin();
+    comm.reclaim(elsewhere);  // only this rank's handle is left
+    turn(ring, comm, direction(), 1, [](int) { return 100; });
+  });
+}
+
 TEST_P(RingExchangeTest, RefusesMisuseAndGoesOn) {
   run([&](const Communicator& comm) {
     EXPECT_NE(refusal([&] { RingExchange ring(comm, -1); }), "");
