@@ -57,6 +57,22 @@ double head_exchange(const PerToken& token, bool backward) {
          (backward ? (rows + token.out) * token.element : 0);
 }
 
+/// What each exchange across nodes packs, and as much again that arrives to be passed on. An
+/// automatic one is hierarchical where messages are too small to count here.
+double staging(const PerToken& token, const Point& point) {
+  if (point.all_to_all != "hierarchical") return 0;
+  const std::int64_t ring_inside = point.placement == "ring_inner" ? point.ring_degree : 1;
+  const std::int64_t in_node = std::max<std::int64_t>(point.ranks_per_node / ring_inside, 1);
+  const double nodes = std::max(static_cast<double>(point.ulysses_degree) / in_node, 1.0);
+  const double rows = token.q + token.copied_kv;
+  const double gradients = token.copied_kv > token.kv ? token.accumulator : token.element;
+  double exchanged = (rows + token.out) * token.element + token.heads * 4;
+  if (point.has_backward()) {
+    exchanged += (rows + 2 * token.out) * token.element + rows * gradients;
+  }
+  return 2 * (nodes - 1) / nodes * exchanged;
+}
+
 }  // namespace
 
 double bytes_needed(const Point& point) {
@@ -69,7 +85,7 @@ double bytes_needed(const Point& point) {
                ? gathered(token, static_cast<double>(point.ranks), backward)
                : ring(token, point);
   if (schedule.takes_all_to_all && point.ulysses_degree > 1)
-    bytes += head_exchange(token, backward);
+    bytes += head_exchange(token, backward) + staging(token, point);
   return bytes * static_cast<double>(point.batch) * static_cast<double>(point.sequence_length);
 }
 

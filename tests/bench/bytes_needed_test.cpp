@@ -9,17 +9,21 @@
 namespace ringspan::bench {
 namespace {
 
-/// Every schedule, pass, hop and precision on four ranks, KV heads copied and not.
+/// Every schedule, pass, hop, all-to-all and precision on two nodes of two, KV heads copied and
+/// not.
 std::vector<Point> all_points() {
   Axes axes;
-  axes.numbers = {{&Point::ranks, {1, 4}},   {&Point::kv_heads, {2, 4}},
-                  {&Point::heads, {4}},      {&Point::head_dim, {16}},
-                  {&Point::value_dim, {32}}, {&Point::sequence_length, {1024}}};
+  axes.numbers = {{&Point::ranks, {1, 4}},      {&Point::kv_heads, {2, 4}},
+                  {&Point::heads, {4}},         {&Point::head_dim, {16}},
+                  {&Point::value_dim, {32}},    {&Point::sequence_length, {1024}},
+                  {&Point::ranks_per_node, {2}}};
   std::vector<std::string> schedules;
   for (const auto& entry : attention::schedules()) schedules.emplace_back(entry.name);
   axes.names = {{&Point::schedule, schedules},
                 {&Point::pass, {"forward", "both"}},
                 {&Point::hop, {"copy", "reference"}},
+                {&Point::all_to_all, {"direct", "hierarchical"}},
+                {&Point::placement, {"ulysses_inner", "ring_inner"}},
                 {&Point::dtype, {"bf16", "fp32"}},
                 {&Point::kernel, {"null"}}};
   return points(axes);
@@ -32,7 +36,8 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
   KnownCosts known;
   for (const Point& point : all_points()) {
     SCOPED_TRACE(concat(point.schedule, ' ', point.pass, ' ', point.hop, ' ', point.dtype, " on ",
-                        point.ranks, ", KV heads ", point.kv_heads));
+                        point.ranks, ", KV heads ", point.kv_heads, ' ', point.all_to_all, ' ',
+                        point.placement));
     const double handed_out =
         static_cast<double>(point.ranks * measure(point, options, known).peak_bytes);
     EXPECT_GE(bytes_needed(point), handed_out);

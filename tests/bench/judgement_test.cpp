@@ -23,7 +23,7 @@ Measurement two_ranks() {
     run->assign(3, 0.5);
   }
   measurement.sent = {{100, 10, 2, 0}, {80, 20, 3, 0}};
-  measurement.closed_form = {{100, 2}, {80, 3}};
+  measurement.closed_form = {{100, 2, 10}, {80, 3, 20}};
   measurement.peak_bytes = 4096;
   return measurement;
 }
@@ -48,10 +48,14 @@ TEST(JudgementTest, OtherTrafficThanTheClosedFormIsInvalid) {
   EXPECT_EQ(judge(two_ranks()), "ok");
   Measurement bytes = two_ranks();
   bytes.sent[1].bytes_sent += 1;
-  EXPECT_THAT(judge(bytes), StartsWith("invalid: rank 1 sent 81 bytes in 3 messages"));
+  EXPECT_THAT(judge(bytes),
+              StartsWith("invalid: rank 1 sent 81 bytes (20 to other nodes) in 3 messages"));
   Measurement messages = two_ranks();
   messages.sent[0].messages_sent -= 1;
-  EXPECT_THAT(judge(messages), HasSubstr("the closed form says 100 in 2"));
+  EXPECT_THAT(judge(messages), HasSubstr("the closed form says 100 (10) in 2"));
+  Measurement between_nodes = two_ranks();
+  between_nodes.sent[0].inter_node_bytes_sent += 1;
+  EXPECT_THAT(judge(between_nodes), HasSubstr("sent 100 bytes (11 to other nodes)"));
 }
 
 TEST(JudgementTest, AWrongOrMissingRowIsInvalid) {
