@@ -10,14 +10,17 @@
 #include "comm/error.hpp"
 #include "comm/transports/diagnosis/clock.hpp"
 #include "comm/transports/mpi/bootstrap.hpp"
+#include "comm/transports/mpi/roll_call.hpp"
 #include "comm/transports/mpi/watchdog.hpp"
 #include "comm/transports/processes/patience.hpp"
 
 namespace ringspan::comm::mpi {
 namespace {
 
-constexpr double kShortestStart = 10;  // seconds; how fast processes start is not in our hands
-constexpr double kNap = 1e-3;          // seconds
+// Seconds. How fast processes and MPI start is not in our hands.
+constexpr double kShortestStart = 1.5;
+constexpr double kShortestInit = 5;
+constexpr double kNap = 1e-3;
 constexpr std::int64_t kBootstrapTags = 1024;
 constexpr std::int64_t kGathersPerLaunch = 8;
 
@@ -29,9 +32,9 @@ class Exchange {
 
   ~Exchange() {
     bool sent = true;
-    for (MPI_Request& request : sends_) sent = free_if_done(request) && sent;
+    for (MPI_Request& request : sends_) sent = is_done(request) && sent;
     for (MPI_Request& request : receives_) {
-      if (free_if_done(request)) continue;
+      if (is_done(request)) continue;
       MPI_Cancel(&request);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
@@ -54,15 +57,14 @@ class Exchange {
   std::vector<int> missing() {
     std::vector<int> missing;
     for (std::size_t i = 0; i < receives_.size(); ++i)
-      if (!free_if_done(receives_[i])) missing.push_back(from_[i]);
+      if (!is_done(receives_[i])) missing.push_back(from_[i]);
     return missing;
   }
 
  private:
-  static bool free_if_done(MPI_Request& request) {
+  static bool is_done(MPI_Request& request) {
     int done = 0;
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    return done != 0;
+    return MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
   }
 
   const MPI_Comm comm_;
@@ -98,10 +100,11 @@ Session& Session::instance(double deadline) {
 }
 
 Session::Session(double deadline) {
-  patience_ = std::max(deadline, kShortestStart);
+  patience_ = std::max(deadline, kShortestInit);
   int initialized = 0;
   check(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized) return;
+  call_roll(std::max(deadline, kShortestStart));
   const Watchdog watchdog(patience_, "MPI_Init_thread");
   int level = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
@@ -113,12 +116,13 @@ void Session::connect(double deadline) {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request), "MPI_Comm_idup");
   const std::int64_t start = diagnosis::steady_now();
+  const double limit = std::max(deadline, kShortestStart);
   processes::Idling idling(true, kNap);
   for (int done = 0; !done; idling.pause()) {
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!done && seconds_since(start) > std::max(deadline, kShortestStart))
-      throw Error(ErrorKind::timeout, concat("launch: not all MPI processes have called it within ",
-                                             std::max(deadline, kShortestStart), " s"));
+    if (!done && seconds_since(start) > limit)
+      throw Error(ErrorKind::timeout,
+                  concat("launch: not all MPI processes have called it within ", limit, " s"));
   }
   check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");

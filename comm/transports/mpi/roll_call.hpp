@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace ringspan::comm::mpi {
+
+/// Returns when every process of this host has called it, or throws timeout and names those that
+/// have not after `deadline` seconds. For before MPI_Init, which takes no deadline and does not say
+/// who is missing. Needs the folder that Open MPI's launcher makes for a job; returns at once
+/// without it.
+void call_roll(double deadline);
+
+}  // namespace ringspan::comm::mpi
