@@ -89,7 +89,8 @@ Error blame(const Board& board, int rank, const Waiting& first, double deadline)
   std::optional<Waiting> waiting = first;
   for (int at = rank; at >= 0 && !visited(at); at = path.back().peer) {
     if (at != rank) waiting = board.waiting(at);
-    if (board.returned(at)) return blame_gone(board, path.back().rank, path.back().waiting, at);
+    if (at != rank && board.returned(at))
+      return blame_gone(board, path.back().rank, path.back().waiting, at);
     if (!waiting) {
       return report(ErrorKind::timeout,
                     concat(who_posted(board, path.back().waiting), "; rank ", at,
