@@ -197,6 +197,23 @@ TEST_F(ScheduleTest, OnePlanServesSeveralLayersInFlight) {
 }
 
 // Composition instead of options: ulysses takes any inner schedule, itself included.
+// On nodes of three, pairs take one rank of each; on nodes of four and two, threes do.
+TEST_F(ScheduleTest, UspFollowsNodesThatItsDegreeDoesNotDivide) {
+  const OracleInputs inputs = random_inputs(problem_, 1);
+  const OracleResults expected = oracle(problem_, inputs);
+  for (const auto& [degree, ranks_per_node] : {std::pair(2, 3), std::pair(3, 4)}) {
+    for (const Placement placement : {Placement::ulysses_inner, Placement::ring_inner}) {
+      const NamedSchedule usp{"usp",
+                              {.ulysses_degree = degree,
+                               .placement = placement,
+                               .all_to_all = comm::AllToAllAlgorithm::hierarchical}};
+      EXPECT_TRUE(run_and_compare(usp, problem_, inputs, expected,
+                                  {.ranks = 6, .ranks_per_node = ranks_per_node, .deadline = 20}))
+          << describe(usp);
+    }
+  }
+}
+
 TEST_F(ScheduleTest, UlyssesWrapsAnyInnerSchedule) {
   const OracleInputs inputs = random_inputs(problem_, 1);
   const OracleResults expected = oracle(problem_, inputs);
