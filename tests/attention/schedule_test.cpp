@@ -196,7 +196,6 @@ TEST_F(ScheduleTest, OnePlanServesSeveralLayersInFlight) {
   }
 }
 
-// Composition instead of options: ulysses takes any inner schedule, itself included.
 // On nodes of three, pairs take one rank of each; on nodes of four and two, threes do.
 TEST_F(ScheduleTest, UspFollowsNodesThatItsDegreeDoesNotDivide) {
   const OracleInputs inputs = random_inputs(problem_, 1);
@@ -214,6 +213,7 @@ TEST_F(ScheduleTest, UspFollowsNodesThatItsDegreeDoesNotDivide) {
   }
 }
 
+// Composition instead of options: ulysses takes any inner schedule, itself included.
 TEST_F(ScheduleTest, UlyssesWrapsAnyInnerSchedule) {
   const OracleInputs inputs = random_inputs(problem_, 1);
   const OracleResults expected = oracle(problem_, inputs);
