@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "comm/all_to_all.hpp"
+#include "comm/bidirectional_ring.hpp"
 #include "comm/collectives.hpp"
+#include "comm/double_ring.hpp"
 #include "comm/ring_exchange.hpp"
 
 namespace ringspan::comm {
@@ -49,6 +51,25 @@ void turn_ring(const Communicator& comm) {
   }
 }
 
+void turn_both_ways(const Communicator& comm) {
+  BidirectionalRing ring(comm, {kBytes, kBytes});
+  ring.begin();
+  for (int hop = 0; hop < comm.size(); ++hop) {
+    ring.start({kBytes, kBytes}, {kBytes, kBytes});
+    ring.finish();
+  }
+}
+
+void turn_double_ring(const Communicator& comm) {
+  const int inner_ranks = comm.size() % 2 == 0 ? 2 : 1;
+  DoubleRing ring(comm, inner_ranks, std::vector<std::int64_t>(comm.size(), kBytes));
+  ring.begin();
+  for (int step = 0; step < comm.size(); ++step) {
+    ring.start();
+    ring.finish();
+  }
+}
+
 void use_halves(const Communicator& comm) {
   const Communicator half = comm.split(comm.rank() % 2, 0);
   post_to_next(half);
@@ -73,6 +94,8 @@ const Case kCases[] = {
     {"post", Hop::copy, post_to_next},
     {"ring", Hop::copy, turn_ring},
     {"lending_ring", Hop::reference, turn_ring},
+    {"bidirectional_ring", Hop::copy, turn_both_ways},
+    {"double_ring", Hop::copy, turn_double_ring},
     {"split", Hop::copy, use_halves},
     {"all_to_all", Hop::copy, exchange_all},
     {"all_gather", Hop::copy, [](const Communicator& c) { all_gather(c, parts_of(c)); }},
