@@ -11,12 +11,9 @@ namespace ringspan::comm {
 namespace mpi {
 namespace {
 
-constexpr double kFarewell = 0.5;  // seconds, for MPI_Finalize after a failure: someone may be gone
-
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   RINGSPAN_REQUIRE(!options.bootstrap, "mpi: it is its own bootstrap and takes no other");
   Session& session = Session::instance(options.deadline);
-  session.set_patience(kFarewell);
   processes::launch(options, body, session.bootstrap(),
                     [&](const Bootstrap& bootstrap, double deadline) {
                       return make_mpi_wire(session, bootstrap, deadline);

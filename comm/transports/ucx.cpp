@@ -37,6 +37,9 @@ Bootstrap bootstrap_of(const LaunchOptions& options) {
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   processes::launch(options, body, bootstrap_of(options), make_ucx_wire);
+#ifdef RINGSPAN_MPI
+  if (!options.bootstrap) mpi::set_patience(options.deadline);
+#endif
 }
 
 Process process() {

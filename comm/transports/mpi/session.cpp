@@ -20,6 +20,7 @@ namespace {
 // Seconds. How fast processes and MPI start is not in our hands.
 constexpr double kShortestStart = 1.5;
 constexpr double kShortestInit = 5;
+constexpr double kFarewell = 0.5;  // for MPI_Finalize after a failure
 constexpr double kNap = 1e-3;
 constexpr std::int64_t kBootstrapTags = 1024;
 constexpr std::int64_t kGathersPerLaunch = 8;
@@ -144,6 +145,7 @@ Session::~Session() {
 }
 
 Bootstrap Session::bootstrap() {
+  patience_ = kFarewell;
   const std::int64_t launch = launches_++;
   return {rank_, size_,
           [this, launch, call = std::int64_t{0}](const std::byte* mine, std::byte* all,
@@ -180,5 +182,7 @@ void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int ta
 }
 
 Bootstrap bootstrap(double deadline) { return Session::instance(deadline).bootstrap(); }
+
+void set_patience(double seconds) { Session::instance(seconds).set_patience(seconds); }
 
 }  // namespace ringspan::comm::mpi
