@@ -161,8 +161,14 @@ void Peers::set_returned(bool with_counts) {
 std::vector<int> Peers::not_returned() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < ranks_; ++rank)
-    if (!returned(rank)) ranks.push_back(rank);
+    if (!returned(rank) && !blames(rank)) ranks.push_back(rank);
   return ranks;
+}
+
+bool Peers::blames(int rank) const {
+  const auto failure = failure_.get();
+  return failure && failure->cause.kind() == ErrorKind::timeout &&
+         failure->cause.where().peer == rank;
 }
 
 void Peers::finish() {

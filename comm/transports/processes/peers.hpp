@@ -62,7 +62,9 @@ class Peers final : public diagnosis::Board {
   // The end of the launch: every rank tells rank 0 that it has returned; when all have, rank 0
   // tells all processes that it is over, and with what failure.
   void set_returned(bool with_counts);
+  /// Ranks whose return is waited for: not that of one which a timeout blames.
   std::vector<int> not_returned() const;
+  bool blames(int rank) const;
   void finish();
   bool finished() const { return finished_; }
   bool sent_all() const;

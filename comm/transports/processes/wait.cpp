@@ -119,6 +119,7 @@ std::optional<Error> Engine::end() {
     } catch (const Error& error) {
       peers_.fail({error, error});
     }
+    if (rank_ != 0 && peers_.blames(0) && peers_.sent_all()) break;  // it has no last word
     const bool ends = peers_.failure() || peers_.finished();
     if (ends && leave_at == 0)
       leave_at = steady_now() + nanoseconds(kFarewell + (rank_ == 0 ? 0 : kLastWord));
