@@ -48,16 +48,19 @@ Array read(const ConstTensorView& from);
 /// A host tensor with the values of `from`.
 Tensor make_tensor(comm::Device& device, const Array& from, DType dtype);
 
+/// Half the distance between neighbours of `dtype`, relative to where it is largest.
+double half_ulp(DType dtype);
+
 /// A bound on the error of each element: factor * fp32 epsilon * unit (fp64 epsilon if that is what
-/// is stored), and the rounding to `stored`. Terms that underflow get 1e-30.
+/// is stored), and the rounding to `stored`. Terms that underflow get 1e-35.
 struct Bound {
   double factor = 16;
   DType stored = DType::f32;
 };
 
-/// The bound for gradients whose delta was computed from an `out` rounded to `dtype`; they are held
-/// in its accumulator.
-Bound gradient_bound(DType dtype);
+/// For dq, dk and d_sinks, whose units are sums over more terms and exaggerate more. Either factor
+/// is two to three times what the largest error of these tests needs.
+constexpr double kGradientFactor = 6;
 
 /// Success if every element is within its bound; otherwise tells how many are not, and the worst of
 /// them with its index. Equal infinities agree, NaN never does.

@@ -168,12 +168,14 @@ class Oracle {
       delta += row.p[n] * dp[n];
       delta_magnitude += row.p[n] * magnitude[n];
     }
+    const double rounding = rounded_delta_unit(row);
     for (std::size_t n = 0; n < row.p.size(); ++n) {
       const std::int64_t j = (*row.keys)[n];
       const double ds = scale_ * row.slope[n] * row.p[n] * (dp[n] - delta);
-      const double error = std::abs(scale_) *
-                           (row.unit * row.slope[n] + (problem_.softcap ? 1 : 0)) * row.p[n] *
-                           (magnitude[n] + delta_magnitude);
+      const double weight_unit = row.unit * row.slope[n] + (problem_.softcap ? 1 : 0);
+      const double error = std::abs(scale_) * row.p[n] *
+                           (weight_unit * std::abs(dp[n] - delta) +
+                            row.slope[n] * (magnitude[n] + row.unit * delta_magnitude + rounding));
       add(results_.dq.row(row.b, row.i, row.h), results_.dq_unit.row(row.b, row.i, row.h), ds,
           error, in_.k.row(row.b, j, row.g), shape_.head_dim);
       add(results_.dk.row(row.b, j, row.g), results_.dk_unit.row(row.b, j, row.g), ds, error,
@@ -183,7 +185,19 @@ class Oracle {
     }
     if (in_.sinks.empty()) return;
     *results_.d_sinks.row(0, 0, row.h) -= row.p_sink * delta;
-    *results_.d_sinks_unit.row(0, 0, row.h) += row.unit * row.p_sink * delta_magnitude;
+    *results_.d_sinks_unit.row(0, 0, row.h) += row.p_sink * (row.unit * delta_magnitude + rounding);
+  }
+
+  /// What rounding `out` to 16 bits does to delta.
+  double rounded_delta_unit(const Row& row) const {
+    const DType dtype = shape_.dtype;
+    if (accumulator(dtype) == dtype) return 0;  // no more than what it is computed with
+    const double* out = results_.out.row(row.b, row.i, row.h);
+    const double* d_out = in_.d_out.row(row.b, row.i, row.h);
+    const double magnitude = sum(shape_.value_dim, [&](std::int64_t d) {
+      return std::abs(d_out[d]) * std::max(std::abs(out[d]), 0x1p-14);  // fp16 gets no finer below
+    });
+    return half_ulp(dtype) / (kGradientFactor * 0x1p-23) * magnitude;
   }
 
   const Problem& problem_;

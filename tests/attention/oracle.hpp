@@ -24,16 +24,18 @@ OracleInputs random_inputs(const Problem& problem, std::uint64_t seed);
 ///
 /// The unit of a sum is the sum of its terms' absolute values, each times the relative error that
 /// the term may have in units of eps. With L_i = 1 + max_j |s_ij| over what query i sees (an error
-/// of eps * |s| in a logit is one of that size, relative, in p = exp(s - lse)), and
-/// a_ij = sum_d |d_out_id v_jd|, the terms of d_out.v:
+/// of eps * |s| in a logit is one of that size, relative, in p = exp(s - lse)), and the terms of
+/// d_out.v and d_out.out, a_ij = sum_d |d_out_id v_jd| and A_i = sum_j p_ij a_ij:
 ///   lse_i   L_i
 ///   out_i   L_i sum_j p_ij |v_j|
 ///   dv_j    sum_i L_i p_ij |d_out_i|
 ///   dq_i    scale sum_j e_ij |k_j|,  dk_j  scale sum_i e_ij |q_i|
-///   with e_ij = (L_i slope + 1 if capped) p_ij (a_ij + sum_j' p_ij' a_ij')
-///   d_sink  sum_i L_i exp(sink - lse_i) sum_j p_ij a_ij
-/// e_ij bounds ds_ij = slope p_ij (d_out.v_j - delta_i); slope = 1 - tanh^2, itself off by eps.
-/// A sink counts as one of the logits in L.
+///   d_sink  sum_i exp(sink - lse_i) (L_i A_i + R_i)
+/// e_ij belongs to ds_ij = slope p_ij (d_out.v_j - delta_i), whose factors are off by L_i for p, by
+/// 1 for slope = 1 - tanh^2, by a_ij for d_out.v_j, and by L_i A_i + R_i for delta_i = d_out.out_i:
+///   e_ij = p_ij ((L_i slope + 1 if capped) |d_out.v_j - delta_i| + slope (a_ij + L_i A_i + R_i))
+/// R_i is for an `out` stored in 16 bits: sum_d |d_out_id out_id| times half an ulp, in units of
+/// the bound. A sink counts as one of the logits in L.
 struct OracleResults {
   Array out, lse, dq, dk, dv;
   Array out_unit, lse_unit, dq_unit, dk_unit, dv_unit;

@@ -150,19 +150,8 @@ void RankTensors::put_into(WholeResults& whole, bool with_d_sinks) const {
   if (with_d_sinks) whole.d_sinks = read(d_sinks);
 }
 
-namespace {
-
-/// The backward pass has `out` as it is stored, and takes delta = d_out.out from it: half an ulp of
-/// out is at most half an ulp times the unit of what is computed from delta.
-double factor_with_stored_out(DType dtype) {
-  const double half_ulp = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
-  return Bound().factor + half_ulp / 0x1p-23;
-}
-
-}  // namespace
-
 testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
-                                 const Problem& problem) {
+                                 const Problem& problem, bool rounded) {
   const auto compare = [&](const char* what, const Tensor& tensor, const Array& whole,
                            const Array& unit, const Bound& bound) {
     return close(what, read(tensor), take_tokens(whole, actual.tokens),
@@ -170,18 +159,18 @@ testing::AssertionResult matches(const RankTensors& actual, const OracleResults&
   };
   const OracleResults& e = expected;
   const Bound fp32{}, dtype{.stored = problem.shape.dtype};
-  const Bound through_delta{factor_with_stored_out(dtype.stored), dtype.stored};
+  const DType stored = rounded ? problem.shape.dtype : actual.dq.view().dtype;
+  const Bound gradient{kGradientFactor, stored};
   for (const testing::AssertionResult& result :
        {compare("out", actual.out, e.out, e.out_unit, dtype),
         compare("lse", actual.lse, e.lse, e.lse_unit, fp32),
-        compare("dq", actual.dq, e.dq, e.dq_unit, through_delta),
-        compare("dk", actual.dk, e.dk, e.dk_unit, through_delta),
-        compare("dv", actual.dv, e.dv, e.dv_unit, dtype)}) {
+        compare("dq", actual.dq, e.dq, e.dq_unit, gradient),
+        compare("dk", actual.dk, e.dk, e.dk_unit, gradient),
+        compare("dv", actual.dv, e.dv, e.dv_unit, {.stored = stored})}) {
     if (!result) return result;
   }
   if (!problem.sinks) return testing::AssertionSuccess();
-  return close("d_sinks", read(actual.d_sinks), e.d_sinks, e.d_sinks_unit,
-               {through_delta.factor, DType::f32});
+  return close("d_sinks", read(actual.d_sinks), e.d_sinks, e.d_sinks_unit, {kGradientFactor});
 }
 
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,

@@ -62,9 +62,10 @@ struct RankTensors {
   Tensor out, lse, dq, dk, dv, d_sinks;
 };
 
-/// Output, lse and gradients of one rank's tokens against the oracle.
+/// Output, lse and gradients of one rank's tokens against the oracle. `rounded`: the schedule has
+/// had the gradients in the problem's dtype, in whatever dtype they are now.
 testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
-                                 const Problem& problem);
+                                 const Problem& problem, bool rounded = false);
 
 /// Forward and backward on one rank. Gradients are in the problem's dtype unless told otherwise.
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
