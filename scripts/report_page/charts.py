@@ -166,7 +166,9 @@ def stroke_dash(drawing):
     names = sorted({point["line"] for point in drawing.points})
     dashes = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 4]]
     legend = (
-        alt.Legend(title=None, values=[name for name in names if name]) if len(names) > 1 else None
+        alt.Legend(title=None, values=[name for name in names if name], symbolSize=500)
+        if len(names) > 1
+        else None
     )
     return alt.StrokeDash(
         "line:N",

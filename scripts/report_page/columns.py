@@ -65,7 +65,7 @@ WORLDS = {
 
 PASSES = ["forward", "backward", "both"]
 
-# Where a number comes from, and how bytes were moved: what two rows must share to be one series.
+# Where a number comes from, and how bytes were moved: what two rows must share to be one line.
 PROVENANCE = ["machine", "commit", "world", "transport", "device", "cluster", "kernel", "hop"]
 
 # What was computed. The rows of a panel agree in these, but for the axis it is drawn over.
@@ -82,8 +82,9 @@ PROBLEM = [
     "dtype",
 ]
 
-# How a schedule did it: its own choices, which tell lines of one schedule apart.
+# How a schedule did it: over which transport, and its own choices; they tell its lines in a panel apart.
 VARIANT = [
+    "transport",
     "ulysses_degree",
     "ring_degree",
     "layout",

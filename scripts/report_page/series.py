@@ -77,13 +77,15 @@ def draw(rows, world, axis, y, low=None, high=None):
         for point in group_points(group, x, y, low, high)
     ]
     panels = [Panel(label, heaviest_first.index(i)) for i, label in enumerate(labels)]
-    return Drawing(world, axis, points, panels, shared_lines(agree, varying, rows.iloc[0]))
+    same = [column for column in PROVENANCE if rows[column].nunique(dropna=False) == 1]
+    return Drawing(world, axis, points, panels, shared_lines(agree, varying, same, rows.iloc[0]))
 
 
 def agreeing_columns(axis):
+    """What the rows of a panel agree in: figures have one world, and lines one transport."""
     replacement = FOLLOWS_AXIS[axis]
     problem = [name for column in PROBLEM for name in replacement.get(column, [column])]
-    return [*problem, *(column for column in PROVENANCE if column != "world")]
+    return [*problem, *(column for column in PROVENANCE if column not in ("world", "transport"))]
 
 
 def unique_labels(labels):
@@ -94,11 +96,10 @@ def unique_labels(labels):
     ]
 
 
-def shared_lines(agree, varying, row):
-    same = [column for column in agree if column not in varying]
-    provenance = describe_all([column for column in same if column in PROVENANCE], row)
-    problem = describe_all([column for column in same if column not in PROVENANCE], row)
-    return list(filter(None, [provenance, problem]))
+def shared_lines(agree, varying, same_provenance, row):
+    provenance = describe_all([column for column in same_provenance if column != "world"], row)
+    same = [column for column in agree if column not in (*varying, *PROVENANCE)]
+    return list(filter(None, [provenance, describe_all(same, row)]))
 
 
 def group_points(group, x, y, low, high):

@@ -94,6 +94,27 @@ def test_variants_of_a_schedule_are_lines_of_their_own(tmp_path):
     }
 
 
+def test_transports_are_lines_of_one_panel(tmp_path):
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("ring", 2, length, transport=transport)
+            for length in (1024, 2048)
+            for transport in ("threads", "mpi", "ucx")
+        ],
+    )
+    drawing = draw(rows, "host", LENGTH, "median_s")
+    assert panels(drawing) == [""]
+    assert {point["line"] for point in drawing.points} == {
+        "transport threads",
+        "transport mpi",
+        "transport ucx",
+    }
+    assert not any("threads" in line for line in drawing.shared)
+    alone = draw(rows[rows["transport"] == "mpi"], "host", LENGTH, "median_s")
+    assert any("mpi" in line for line in alone.shared)
+
+
 def test_weak_scaling_keeps_tokens_per_rank_and_strong_scaling_the_length(tmp_path):
     rows, _ = prepared(
         tmp_path,
