@@ -74,10 +74,10 @@ def all_cases(worlds, soak):
         phases = [phase for phase in PHASES if exists(world, phase, fault)]
         if soak:
             cases += [Case(world, phase, fault, culprit, post) for phase in phases for culprit in range(RANKS)
-                      for post in ([0, 4] if phase in INSIDE else [0])]
+                      for post in ([0, 3] if phase in INSIDE else [0])]
         else:
             chosen = {phases[at % len(phases)], phases[(at + 3) % len(phases)]} if phases else set()
-            cases += [Case(world, phase, fault, at % RANKS, at % 5) for phase in sorted(chosen)]
+            cases += [Case(world, phase, fault, at % RANKS, at % 4) for phase in sorted(chosen)]
     return cases
 
 
