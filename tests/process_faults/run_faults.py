@@ -119,7 +119,7 @@ class Job:
         for _, pid in self.notes(rank, "pid"):
             try:
                 return pathlib.Path(f"/proc/{int(pid)}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-            except FileNotFoundError:
+            except OSError:
                 return False
         return rank not in self.ended and any(child.poll() is None for child in self.children)
 
