@@ -81,11 +81,14 @@ void Peers::progress() {
     Content content = decode(notice->bytes);
     std::visit([&](auto& part) { take(notice->from, part); }, content);
   }
-  if (failure_ && !failure_told_) {
-    failure_told_ = true;
-    tell_all(in_words(*failure_.get()));
-  }
+  tell_failure();
   if (unsent_) flush();
+}
+
+void Peers::tell_failure() {
+  if (!failure_ || failure_told_) return;
+  failure_told_ = true;
+  tell_all(in_words(*failure_.get()));
 }
 
 void Peers::tell_all(const Content& content) {
@@ -147,6 +150,7 @@ void Peers::take(int from, const Count& count) {
 }
 
 void Peers::set_returned(bool with_counts) {
+  tell_failure();  // first, or rank 0 might find that all have returned and none has failed
   returned_ = true;
   waiting_.reset();
   for (const auto& [id, channel] : channels_) {

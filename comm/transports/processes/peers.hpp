@@ -88,6 +88,7 @@ class Peers final : public diagnosis::Board {
 
   void tell(int rank, const Content& content) { others_[rank].outbox.push_back(encode(content)); }
   void tell_all(const Content& content);
+  void tell_failure();
   void flush();
   Status status(std::int64_t channel) const;
   void require_equal_counts();

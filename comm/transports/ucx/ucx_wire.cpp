@@ -19,16 +19,19 @@ using Clock = std::chrono::steady_clock;
 using processes::Notice;
 using processes::Transfer;
 
-constexpr int kTagBits = 32;                     // of UCX's 64; the others hold the sender's rank
-constexpr std::chrono::seconds kTimeToLeave(1);  // for what was sent last
+constexpr int kTagBits = 32;                      // of UCX's 64; the others hold the sender's rank
+constexpr std::chrono::seconds kTimeToArrive(1);  // for the rest of a message that is given up
+constexpr std::chrono::seconds kTimeToLeave(1);   // for what was sent last
 constexpr std::chrono::milliseconds kBetweenLooks(100);  // after peers on this machine
 constexpr int kProgressAtOnce = 256;  // so that progress() ends, however fast peers send
 
 class UcxTransfer final : public Transfer {
  public:
+  enum class Kind { send, receive };
+
   /// `request`: as UCX returned it, so null if that is done already, or an error.
-  UcxTransfer(ucp_worker_h worker, Peer& peer, ucs_status_ptr_t request)
-      : worker_(worker), peer_(peer), request_(request) {}
+  UcxTransfer(Kind kind, ucp_worker_h worker, Peer& peer, ucs_status_ptr_t request)
+      : kind_(kind), worker_(worker), peer_(peer), request_(request) {}
   UcxTransfer(const UcxTransfer&) = delete;
   UcxTransfer& operator=(const UcxTransfer&) = delete;
   ~UcxTransfer() override {
@@ -52,11 +55,11 @@ class UcxTransfer final : public Transfer {
     return static_cast<std::int64_t>(info.length);
   }
 
-  // UCX cancels receives that have met no message; anything else ends when the peer is closed.
   bool cancel() override {
     cancelled_ = true;
     if (UCS_PTR_IS_PTR(request_)) ucp_request_cancel(worker_, request_);
-    return status() != UCS_INPROGRESS;
+    if (kind_ == Kind::receive && status() == UCS_INPROGRESS) end_reception();
+    return kind_ == Kind::receive || status() != UCS_INPROGRESS;
   }
 
  private:
@@ -64,6 +67,18 @@ class UcxTransfer final : public Transfer {
     return UCS_PTR_IS_PTR(request_) ? ucp_request_check_status(request_) : UCS_PTR_STATUS(request_);
   }
 
+  // UCX cannot cancel what has met its message. A peer that is alive has soon sent the rest; after
+  // that, closing the connection ends it.
+  void end_reception() {
+    const auto end = Clock::now() + kTimeToArrive;
+    while (status() == UCS_INPROGRESS && peer_.endpoint()) {
+      ucp_worker_progress(worker_);
+      if (Clock::now() > end) peer_.close();
+    }
+    ucp_worker_progress(worker_);  // what was closed is taken down
+  }
+
+  const Kind kind_;
   const ucp_worker_h worker_;
   Peer& peer_;
   const ucs_status_ptr_t request_;
@@ -104,7 +119,7 @@ class UcxWire final : public processes::Wire {
         receiver.endpoint() ? ucp_tag_send_nbx(receiver.endpoint(), bytes.data(), bytes.size(),
                                                full_tag(rank_, tag), &param)
                             : UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
-    return std::make_unique<UcxTransfer>(worker_.get(), receiver, request);
+    return std::make_unique<UcxTransfer>(UcxTransfer::Kind::send, worker_.get(), receiver, request);
   }
 
   std::unique_ptr<Transfer> receive(int from, std::int64_t tag,
@@ -113,9 +128,10 @@ class UcxWire final : public processes::Wire {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // the request knows what came in
     constexpr ucp_tag_t every_bit = ~ucp_tag_t{0};
-    return std::make_unique<UcxTransfer>(worker_.get(), sender,
-                                         ucp_tag_recv_nbx(worker_.get(), bytes.data(), bytes.size(),
-                                                          full_tag(from, tag), every_bit, &param));
+    const ucs_status_ptr_t request = ucp_tag_recv_nbx(worker_.get(), bytes.data(), bytes.size(),
+                                                      full_tag(from, tag), every_bit, &param);
+    return std::make_unique<UcxTransfer>(UcxTransfer::Kind::receive, worker_.get(), sender,
+                                         request);
   }
 
   bool send_notice(int to, std::span<const std::byte> bytes) override {
