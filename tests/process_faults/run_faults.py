@@ -141,7 +141,7 @@ class Job:
         for _, pid in self.notes(culprit, "pid"):
             if self.case.fault in {"stop", "never"} and self.alive(culprit):
                 os.kill(int(pid), signal.SIGKILL)
-        give_up = time.monotonic() + 5
+        give_up = time.monotonic() + 10  # mpirun takes its time
         while time.monotonic() < give_up and any(child.poll() is None for child in self.children):
             time.sleep(0.02)
         left = [child for child in self.children if child.poll() is None]
