@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# ringspan_process_tests(<name> TESTS <layer>/<name>... [COUNTS number...] [SOAK number...]
-#                        [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds] [ALONE]):
+# ringspan_process_tests(<name> TESTS <layer>/<name>... [NUMBERS number...] [mpi number...]
+#                        [ucx_sm number...] [ucx_tcp number...] [LIBRARIES ...] [LABELS ...]
+#                        [TIMEOUT seconds] [ALONE]):
 # links tests that run ON_ANY_TRANSPORT into one executable, for starting processes costs time, and
-# adds an entry such as comm@mpi:5 for each transport of this build and each number of processes.
-# Numbers in SOAK are labelled soak: scripts/test leaves them out, `ctest -L soak` runs them.
+# adds an entry such as comm@mpi:5 for each transport of this build and each number of processes, of 1
+# to 5 or of NUMBERS. scripts/test runs those that are named behind their transport; the others are
+# labelled soak, and `ctest -L soak` runs them.
 function(ringspan_process_tests name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT" "TESTS;COUNTS;SOAK;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT"
+                        "TESTS;NUMBERS;mpi;ucx_sm;ucx_tcp;LIBRARIES;LABELS")
   get_directory_property(built DIRECTORY ${PROJECT_SOURCE_DIR}/comm DEFINITION transports)
   if(NOT MPIEXEC_EXECUTABLE OR NOT built MATCHES "\\((mpi|ucx)\\)")
     return()
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 240)
+  endif()
+  if(NOT arg_NUMBERS)
+    set(arg_NUMBERS 1 2 3 4 5)
   endif()
   math(EXPR killed_after "${arg_TIMEOUT} + 20")  # mpirun ends its processes itself, before that
 
@@ -30,17 +36,17 @@ function(ringspan_process_tests name)
     if(NOT built MATCHES "\\(${transport}\\)")
       continue()
     endif()
-    foreach(count IN LISTS arg_COUNTS arg_SOAK)
-      set(entry ${name}@${variant}:${count})
-      add_test(NAME ${entry} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${count}
+    foreach(number IN LISTS arg_NUMBERS)
+      set(entry ${name}@${variant}:${number})
+      add_test(NAME ${entry} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${number}
                                      $<TARGET_FILE:${name}_processes_test>)
       set_tests_properties(${entry} PROPERTIES
-        LABELS "${arg_LABELS};${transport}" TIMEOUT ${killed_after} PROCESSORS ${count} RUN_SERIAL ${arg_ALONE}
+        LABELS "${arg_LABELS};${transport}" TIMEOUT ${killed_after} PROCESSORS ${number} RUN_SERIAL ${arg_ALONE}
         ENVIRONMENT "${environment};RINGSPAN_TEST_TRANSPORT=${transport}")
       if(transport STREQUAL ucx)
         set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT UCX_TLS=self,${network})
       endif()
-      if(count IN_LIST arg_SOAK)
+      if(NOT number IN_LIST arg_${variant})
         set_property(TEST ${entry} APPEND PROPERTY LABELS soak)
       endif()
     endforeach()

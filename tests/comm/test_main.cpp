@@ -36,6 +36,17 @@ class Agreement final : public testing::EmptyTestEventListener {
 
   void OnTestEnd(const testing::TestInfo& test) override {
     const testing::TestResult& result = *test.result();
+    if (!result.Skipped()) agree(test);
+    if (process().rank == 0)
+      std::printf("%s (%d ms)\n",
+                  result.Skipped()  ? "SKIPPED"
+                  : result.Failed() ? "FAILED"
+                                    : "ok",
+                  static_cast<int>(result.elapsed_time()));
+  }
+
+  static void agree(const testing::TestInfo& test) {
+    const testing::TestResult& result = *test.result();
     try {
       const auto failed = gather(result.Failed() ? "failed" : "");
       for (std::size_t rank = 0; rank < failed.size(); ++rank)
@@ -45,12 +56,6 @@ class Agreement final : public testing::EmptyTestEventListener {
                    test.test_suite_name(), test.name(), error.what());
       std::_Exit(EXIT_FAILURE);  // the launcher then ends the other processes
     }
-    if (process().rank == 0)
-      std::printf("%s (%d ms)\n",
-                  result.Failed()    ? "FAILED"
-                  : result.Skipped() ? "SKIPPED"
-                                     : "ok",
-                  static_cast<int>(result.elapsed_time()));
   }
 };
 
