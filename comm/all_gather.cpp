@@ -25,7 +25,7 @@ void all_gather_bytes(const Communicator& comm, std::byte* bytes, std::int64_t e
   RINGSPAN_REQUIRE(each >= 0, "all_gather_bytes: ", each, " bytes; a size is not negative");
   const std::int64_t rank = comm.rank(), size = comm.size();
   const Buffer host(bytes, size * each, {});  // only borrowed
-  const Buffer staging = comm.device().allocate(size * each);
+  const Buffer staging = comm.device().allocate_values(size * each);
   const auto blocks = [each](const Buffer& buffer, std::int64_t first, std::int64_t count) {
     return slice(buffer, first * each, count * each);
   };

@@ -9,6 +9,8 @@
 
 namespace ringspan::comm {
 
+struct Cluster;
+
 enum class Element { f32, f64, i64 };
 std::int64_t element_bytes(Element element);
 
@@ -33,6 +35,8 @@ class Device {
   /// Counted, 64-byte aligned, contents unspecified (NaN under debug poisoning). Zero bytes are
   /// legal. The device may go before the buffer does.
   virtual Buffer allocate(std::int64_t bytes) = 0;
+  /// The same for values that the host will look at: memory with storage in every world.
+  virtual Buffer allocate_values(std::int64_t bytes) { return allocate(bytes); }
   virtual MemoryUse memory() const = 0;
   virtual void reset_peak() = 0;
 
@@ -41,6 +45,12 @@ class Device {
 
   /// Queues `to[i] = reduce(to[i], from[i])`; both are contiguous and equally long.
   virtual void reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) = 0;
+
+  /// Queues modelled work that takes so long on a GPU of cluster(); not_available elsewhere.
+  virtual void compute(double seconds, std::string_view kernel);
+
+  /// What a simulated device is part of; null where work is real.
+  virtual const Cluster* cluster() const { return nullptr; }
 
   /// Returns when everything queued has run; throws timeout after `deadline` seconds without
   /// progress.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "comm/bootstrap.hpp"
+#include "comm/cluster.hpp"
 #include "comm/communicator.hpp"
+#include "comm/trace.hpp"
 
 namespace ringspan::comm {
 
@@ -33,7 +36,9 @@ struct LaunchOptions {
   double deadline = 60.0;  // seconds without progress of an awaited peer
   DebugOptions debug = {};
   std::string flight_recorder = {};  // where a failure leaves each rank's last operations; or empty
-  std::optional<Bootstrap> bootstrap = {};  // of transports that need one; none: MPI's
+  std::optional<Bootstrap> bootstrap = {};      // of transports that need one; none: MPI's
+  std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
+  Trace trace = {};                             // told what the simulated transport does
 };
 
 /// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE,

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/device.hpp"
+
+#include "comm/error.hpp"
+
+namespace ringspan::comm {
+
+void Device::compute(double, std::string_view kernel) {
+  throw Error(ErrorKind::not_available,
+              concat(kernel, ": device '", name(), "' has no modelled time; only 'simulated' has"));
+}
+
+}  // namespace ringspan::comm
