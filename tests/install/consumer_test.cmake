@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD_DIR=... -DSOURCE_DIR=... -DWORK_DIR=... -DCXX=... -P consumer_test.cmake
+# cmake -DBUILD_DIR=... -DSOURCE_DIR=... -DWORK_DIR=... -DCXX=... -DUCX=... -P consumer_test.cmake
 # Installs the build to a fresh prefix, then builds and runs the consumer against it, once with
 # find_package and once with pkg-config.
 function(run)
@@ -22,6 +22,10 @@ run(${WORK_DIR}/build/embed_comm)
 message(STATUS "find_package: ${output}")
 run(${WORK_DIR}/build/embed_attention)
 message(STATUS "find_package: ${output}")
+if(UCX)
+  run(${WORK_DIR}/build/embed_ucx)
+  message(STATUS "find_package: ${output}")
+endif()
 
 file(GLOB_RECURSE pc ${prefix}/ringspan-comm.pc)
 cmake_path(GET pc PARENT_PATH pc_dir)
