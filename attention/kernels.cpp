@@ -5,6 +5,14 @@
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
+namespace {
+
+template <KernelLibrary library, bool fused_merge>
+std::unique_ptr<Kernels> modelled(comm::Device& device) {
+  return make_modelled_kernels(device, {library, fused_merge});
+}
+
+}  // namespace
 
 std::span<const KernelFamily> kernel_families() {
   static constexpr KernelFamily kFamilies[] = {
@@ -15,12 +23,31 @@ std::span<const KernelFamily> kernel_families() {
   return kFamilies;
 }
 
+std::span<const KernelFamily> modelled_kernel_families() {
+  using enum KernelLibrary;
+  static constexpr KernelFamily kFamilies[] = {
+      {"modelled", "times of the library written for the GPU", make_usual_kernels},
+      {"modelled:fa2", "FlashAttention-2", modelled<fa2, false>},
+      {"modelled:fa3", "FlashAttention-3", modelled<fa3, false>},
+      {"modelled:fa4", "FlashAttention-4", modelled<fa4, false>},
+      {"modelled:cudnn", "cuDNN", modelled<cudnn, false>},
+      {"modelled:fa2+fused", "FlashAttention-2, blocks merged by one kernel", modelled<fa2, true>},
+      {"modelled:fa3+fused", "FlashAttention-3, blocks merged by one kernel", modelled<fa3, true>},
+      {"modelled:fa4+fused", "FlashAttention-4, blocks merged by one kernel", modelled<fa4, true>},
+      {"modelled:cudnn+fused", "cuDNN, blocks merged by one kernel", modelled<cudnn, true>},
+  };
+  return kFamilies;
+}
+
 std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& device) {
-  for (const KernelFamily& family : kernel_families()) {
-    if (family.name == name) return family.make(device);
+  for (const auto& families : {kernel_families(), modelled_kernel_families()}) {
+    for (const KernelFamily& family : families) {
+      if (family.name == name) return family.make(device);
+    }
   }
   RINGSPAN_REQUIRE(false, "unknown kernel '", name, "'; known are ",
-                   name_list(kernel_families(), &KernelFamily::name));
+                   name_list(kernel_families(), &KernelFamily::name), ", ",
+                   name_list(modelled_kernel_families(), &KernelFamily::name));
   return nullptr;
 }
 

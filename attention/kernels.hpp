@@ -112,6 +112,10 @@ struct KernelFamily {
 /// reference (slow, obvious, fp64 inside), cpu (SIMD), null (moves data, computes no attention).
 std::span<const KernelFamily> kernel_families();
 
+/// On the simulated device: the virtual time of published kernels, without any data. There null
+/// takes the time of movement alone.
+std::span<const KernelFamily> modelled_kernel_families();
+
 /// Throws invalid_argument, listing the known names.
 std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& device);
 

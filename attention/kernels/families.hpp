@@ -4,11 +4,23 @@
 #include <memory>
 
 #include "attention/kernels.hpp"
+#include "attention/kernels/kernel_curves.hpp"
 
 namespace ringspan::attention {
 
 std::unique_ptr<Kernels> make_reference_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_cpu_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_null_kernels(comm::Device& device);
+
+/// On a simulated device alone. The usual ones are those of the library written for its GPU.
+struct ModelledLibrary {
+  KernelLibrary library;
+  bool fused_merge = false;  // of a block into the partial result; else eager
+};
+std::unique_ptr<Kernels> make_modelled_kernels(comm::Device& device, ModelledLibrary library);
+std::unique_ptr<Kernels> make_usual_kernels(comm::Device& device);
+
+/// Null kernels on a simulated device: only movement takes time.
+std::unique_ptr<Kernels> make_modelled_movement(comm::Device& device);
 
 }  // namespace ringspan::attention

@@ -30,7 +30,8 @@ class NullKernels final : public Kernels {
 
 }  // namespace
 
-std::unique_ptr<Kernels> make_null_kernels(comm::Device&) {
+std::unique_ptr<Kernels> make_null_kernels(comm::Device& device) {
+  if (device.cluster()) return make_modelled_movement(device);  // there is no data to move
   return std::make_unique<NullKernels>();
 }
 
