@@ -16,6 +16,8 @@ struct Gpu {
   double flops_per_second = 0;  // dense, 16 bits
   std::int64_t memory_bytes = 0;
   double memory_bytes_per_second = 0;  // as a copy attains it, reads and writes together
+
+  bool operator==(const Gpu&) const = default;
 };
 
 /// What a message costs on top of the links that it crosses.
@@ -24,6 +26,8 @@ struct MessageRule {
   double short_latency_seconds = 0;  // of a short one, see ChannelRule
   int channels = 0;                  // per peer; 0: copy engines, which no channel limits
   double kernel_slowdown = 1;        // of the kernels at both ends meanwhile; 1 for copy engines
+
+  bool operator==(const MessageRule&) const = default;
 };
 
 /// How the GPUs of a node reach each other: a tree of GPUs, switches and NUMA domains. With NVLink
@@ -35,6 +39,8 @@ struct NodeFabric {
   double switch_bytes_per_second = 0;  // from a switch to the root of its domain, each way
   int numa_domains = 1;
   double socket_bytes_per_second = 0;  // from a domain to the others, each way
+
+  bool operator==(const NodeFabric&) const = default;
 };
 
 /// How nodes reach each other. Adapter i of each node is on rail i; a GPU uses the adapter of its
@@ -48,6 +54,8 @@ struct Network {
   /// over links of the leaf's adapters together, over oversubscription. 0: all nodes.
   int nodes_per_leaf = 0;
   double oversubscription = 1;
+
+  bool operator==(const Network&) const = default;
 };
 
 /// How NCCL cuts a message to one peer into channels, each of which has bounded bandwidth. There
@@ -60,6 +68,8 @@ struct ChannelRule {
   std::int64_t largest_part_bytes = 16ll << 20;
   std::int64_t short_part_bytes = 16ll << 10;  // up to here a message is short (protocol LL),
   double short_bandwidth_share = 0.5;          // and its flags take the rest of the bandwidth
+
+  bool operator==(const ChannelRule&) const = default;
 };
 
 /// A cluster of equal nodes, as the simulated transport takes it. Plain data with units in the
@@ -79,6 +89,7 @@ struct Cluster {
   std::uint64_t noise_seed = 0;
 
   int gpus() const { return nodes * gpus_per_node; }
+  bool operator==(const Cluster&) const = default;
 };
 
 /// What is wrong with it, a line per broken rule.
