@@ -8,11 +8,25 @@
 
 namespace ringspan::comm::diagnosis {
 
-std::int64_t thread_time() {
+namespace {
+
+std::int64_t read(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  clock_gettime(clock, &time);
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
+
+}  // namespace
+
+std::int64_t coarse_now() {
+#if defined(__linux__)
+  return read(CLOCK_MONOTONIC_COARSE);
+#else
+  return steady_now();
+#endif
+}
+
+std::int64_t thread_time() { return read(CLOCK_THREAD_CPUTIME_ID); }
 
 int usable_cores() {
 #if defined(__linux__)

@@ -12,6 +12,10 @@ inline std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
+/// The same to a few milliseconds, where that costs less: reading a clock can take as long as
+/// posting a message.
+std::int64_t coarse_now();
+
 /// Nanoseconds for which the calling thread has run.
 std::int64_t thread_time();
 

@@ -29,7 +29,7 @@ std::string ranks(const std::vector<int>& list) { return list.empty() ? "none" :
 }  // namespace
 
 FlightRecorder::FlightRecorder(int rank)
-    : rank_(rank), start_(steady_now()), start_of_day_(utc_now()), entries_(kCapacity) {}
+    : rank_(rank), start_(coarse_now()), start_of_day_(utc_now()), entries_(kCapacity) {}
 
 std::int64_t FlightRecorder::post(const Operation& operation) {
   Entry& entry = this->entry(posted_);
@@ -39,7 +39,7 @@ std::int64_t FlightRecorder::post(const Operation& operation) {
   entry.to.clear();
   entry.from.clear();
   entry.bytes_sent = entry.bytes_received = 0;
-  entry.posted = steady_now();
+  entry.posted = coarse_now();
   entry.done = 0;
   return posted_++;
 }
@@ -57,7 +57,7 @@ void FlightRecorder::receives(int peer, std::int64_t bytes) {
 }
 
 void FlightRecorder::done(std::int64_t number) {
-  if (posted_ - number <= kCapacity) entry(number).done = steady_now();
+  if (posted_ - number <= kCapacity) entry(number).done = coarse_now();
 }
 
 std::string FlightRecorder::text(const Error& cause) const {
@@ -65,9 +65,9 @@ std::string FlightRecorder::text(const Error& cause) const {
   out << std::fixed << std::setprecision(6);
   const auto seconds = [&](std::int64_t time) { return static_cast<double>(time - start_) * 1e-9; };
   out << "rank " << rank_ << ", started " << start_of_day_ << ", failed after "
-      << seconds(steady_now()) << " s\n"
+      << seconds(coarse_now()) << " s\n"
       << name(cause.kind()) << ": " << cause.what() << "\n"
-      << "times in seconds since the start; ranks of the world\n";
+      << "times in seconds since the start, to a few milliseconds; ranks of the world\n";
   for (std::int64_t number = std::max<std::int64_t>(0, posted_ - kCapacity); number < posted_;
        ++number) {
     const Entry& entry = entries_[number % kCapacity];

@@ -39,7 +39,7 @@ class FlightRecorder {
     std::string name;
     std::vector<int> to, from;  // world ranks
     std::int64_t bytes_sent = 0, bytes_received = 0;
-    std::int64_t posted = 0, done = 0;  // steady nanoseconds; done 0: in flight
+    std::int64_t posted = 0, done = 0;  // nanoseconds; done 0: in flight
   };
   static constexpr std::int64_t kCapacity = 256;
 

@@ -58,12 +58,10 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
                                         std::span<Recv> recvs, bool counted) {
   peers_.set_waiting({});
   peers_.beat();
-  auto operation = std::make_shared<Operation>();
+  const std::shared_ptr<Operation> operation = blank_operation();
   operation->channel = channel;
   operation->sequence = channel->posted++;
   operation->name = name;
-  operation->recvs.messages.reserve(recvs.size());
-  operation->sends.messages.reserve(sends.size());
   for (Recv& recv : recvs) {
     const int peer = channel->members[recv.from];
     operation->recvs.messages.push_back({peer, std::move(recv.slice), {}, awaited_[peer]++});
@@ -76,6 +74,18 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
   record(*operation);
   active_.push_back(operation);
   start(*operation);
+  return operation;
+}
+
+// One that has ended, if there is one that nobody holds: its vectors have their memory already.
+std::shared_ptr<Operation> Engine::blank_operation() {
+  const auto spare = std::find_if(ended_.begin(), ended_.end(),
+                                  [](const auto& operation) { return operation.use_count() == 1; });
+  if (spare == ended_.end()) return std::make_shared<Operation>();
+  std::shared_ptr<Operation> operation = std::move(*spare);
+  ended_.erase(spare);
+  operation->sends.clear();
+  operation->recvs.clear();
   return operation;
 }
 
@@ -96,6 +106,10 @@ void Engine::record(Operation& operation) {
 }
 
 void Engine::start(Operation& operation) {
+  if (options_.debug.ledger) {
+    add_headers(operation.recvs);
+    add_headers(operation.sends);
+  }
   try {
     for (Message& message : operation.recvs.messages) start_receive(operation, message);
     for (Message& message : operation.sends.messages) start_send(operation, message);
@@ -103,6 +117,12 @@ void Engine::start(Operation& operation) {
     abandon(operation, true);  // the wire has some of it
     fail_with(error);
   }
+}
+
+void Engine::add_headers(Direction& direction) {
+  direction.headers.resize(direction.messages.size());
+  for (std::size_t i = 0; i < direction.messages.size(); ++i)
+    direction.messages[i].header = &direction.headers[i];
 }
 
 void Engine::start_receive(Operation& operation, Message& message) {
@@ -119,8 +139,8 @@ void Engine::start_send(Operation& operation, Message& message) {
     copy_slice(slice(message.staging, 0, bytes), message.slice);
   }
   if (options_.debug.ledger) {
-    message.header = {bytes, operation.sequence, message.number, {}};
-    operation.name.copy(message.header.operation, sizeof(Header::operation) - 1);
+    *message.header = {bytes, operation.sequence, message.number, {}};
+    operation.name.copy(message.header->operation, sizeof(Header::operation) - 1);
   }
   cut(operation.sends, message, [&](std::span<std::byte> memory) {
     return wire_->send(message.peer, operation.channel->id, memory);
@@ -135,7 +155,7 @@ void Engine::cut(Direction& direction, Message& message, Start start) {
     ++message.missing;
   };
   if (options_.debug.ledger)
-    add(reinterpret_cast<std::byte*>(&message.header), sizeof(Header), true);
+    add(reinterpret_cast<std::byte*>(message.header), sizeof(Header), true);
   const std::int64_t bytes = message.slice.bytes(), largest = part_bytes(parts_of(bytes));
   std::int64_t begin = 0;
   do {
@@ -180,8 +200,20 @@ void Engine::progress() {
   peers_.progress();
   if (closed_) return;
   for (const auto& operation : active_) advance(*operation, false);
-  const auto done = [](const auto& operation) { return operation->done(); };
-  active_.erase(std::remove_if(active_.begin(), active_.end(), done), active_.end());
+  retire();
+}
+
+// Keeps a few of those that have ended, to be used again.
+void Engine::retire() {
+  constexpr std::size_t kKept = 16;
+  for (std::size_t i = 0; i < active_.size();) {
+    if (!active_[i]->done()) {
+      ++i;
+      continue;
+    }
+    if (ended_.size() < kKept) ended_.push_back(active_[i]);
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 // Unless `thoroughly`, looks no further than the first part that is not done: an operation is as

@@ -64,9 +64,11 @@ class Engine {
   std::optional<Error> end();
 
  private:
+  std::shared_ptr<Operation> blank_operation();
   void count(const Message& message);
   void record(Operation& operation);
   void start(Operation& operation);
+  void add_headers(Direction& direction);
   void start_receive(Operation& operation, Message& message);
   void start_send(Operation& operation, Message& message);
   template <typename Start>
@@ -74,6 +76,7 @@ class Engine {
 
   void poll();
   void progress();
+  void retire();
   void advance(Operation& operation, bool thoroughly);
   void complete(Operation& operation, const Direction& direction, Part& part);
   void deliver(const Operation& operation, const Message& message);
@@ -107,7 +110,7 @@ class Engine {
   Traffic traffic_;
   diagnosis::FlightRecorder recorder_;
   std::int64_t next_channel_ = 1;  // 0: the world's
-  std::vector<std::shared_ptr<Operation>> active_, abandoned_;
+  std::vector<std::shared_ptr<Operation>> active_, abandoned_, ended_;
   std::vector<std::int64_t> sent_, awaited_;  // messages so far, [process]
   bool closed_ = false;                       // an operation was abandoned: complete no other
   std::optional<Error> dropped_;              // to be reported at the next call

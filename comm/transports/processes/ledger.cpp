@@ -32,7 +32,7 @@ void Engine::require_agreement(const Operation& operation, const Part& part) {
 }
 
 void Engine::require_header(const Operation& operation, const Message& message) {
-  const Header& header = message.header;
+  const Header& header = *message.header;
   const Half sender{message.peer, header.operation, header.sequence, header.bytes, header.number};
   const Half receiver = receiving_half(rank_, operation, message);
   if (const auto error = disagreement(sender, receiver)) fail_with(*error);

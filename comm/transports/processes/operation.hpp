@@ -40,7 +40,7 @@ struct Message {
   Buffer staging = {};
   std::int64_t number = 0;   // among all messages between these two, in this direction
   std::int64_t missing = 0;  // parts that have not arrived or left
-  Header header = {};
+  Header* header = nullptr;  // of those of its direction
 };
 
 /// What the wire carries of a message at once: its header, or up to Wire::kLargestMessage.
@@ -55,7 +55,15 @@ struct Part {
 struct Direction {
   bool done() const { return first == parts.size(); }
 
+  void clear() {
+    messages.clear();
+    headers.clear();
+    parts.clear();
+    first = 0;
+  }
+
   std::vector<Message> messages;
+  std::vector<Header> headers;  // [message], where the debug ledger is kept
   std::vector<Part> parts;
   std::size_t first = 0;  // part that is not done
 };

@@ -34,7 +34,10 @@ std::int64_t question_interval(const LaunchOptions& options) {
 
 }  // namespace
 
+// What has arrived already costs one look.
 void Engine::block(Operation& operation) {
+  if (!closed_) advance(operation, false);
+  if (operation.done()) return retire();
   Patience patience;
   Idling idling(crowded_, kNap);
   for (;;) {
