@@ -15,17 +15,21 @@ constexpr double kShortestNap = 20e-6;
 
 }  // namespace
 
-void Idling::pause() {
+bool Idling::pause() {
+  constexpr int kLooksPerClock = 16;  // reading it may take longer than a look at messages
+  if (!crowded_ && !naps_ && ++looks_ % kLooksPerClock != 0) {
+    diagnosis::relax();
+    return false;
+  }
   const double waited = 1e-9 * static_cast<double>(diagnosis::steady_now() - start_);
-  if (!crowded_ && waited < kSpin) {
-    constexpr int kLooksPerYield = 16;  // to other processes on a busy machine
-    ++looks_ % kLooksPerYield == 0 ? std::this_thread::yield() : diagnosis::relax();
-  } else if (waited < kYield) {
-    std::this_thread::yield();
-  } else {
+  naps_ = waited >= (crowded_ ? kYield : kSpin);
+  if (naps_) {
     const double nap = std::clamp(waited / 8, kShortestNap, longest_nap_);
     std::this_thread::sleep_for(std::chrono::duration<double>(nap));
+  } else {
+    std::this_thread::yield();  // to other processes on a busy machine
   }
+  return true;
 }
 
 }  // namespace ringspan::comm::processes

@@ -8,9 +8,8 @@
 
 namespace ringspan::comm::processes {
 
-/// One wait: since when, for how long without progress of those waited for, and when to ask again.
+/// One wait: for how long those waited for have shown no progress, and when to ask again.
 struct Patience {
-  const std::int64_t start = diagnosis::steady_now();
   std::int64_t ask_at = 0;       // 0: not yet set
   std::int64_t returned_at = 0;  // when one of them was first found to have returned; 0: none was
   diagnosis::Patience heartbeats;
@@ -21,13 +20,15 @@ struct Patience {
 class Idling {
  public:
   Idling(bool crowded, double longest_nap) : crowded_(crowded), longest_nap_(longest_nap) {}
-  void pause();
+  /// True if a moment may have passed: then is the time to look at other things than messages.
+  bool pause();
 
  private:
   const bool crowded_;
   const double longest_nap_;  // seconds
   const std::int64_t start_ = diagnosis::steady_now();
   int looks_ = 0;
+  bool naps_ = false;
 };
 
 }  // namespace ringspan::comm::processes

@@ -44,8 +44,7 @@ void Engine::block(Operation& operation) {
     progress();
     if (operation.done()) return;
     require_working();
-    require_hope(operation, patience);
-    idling.pause();
+    if (idling.pause()) require_hope(operation, patience);
   }
 }
 
@@ -148,6 +147,7 @@ void Engine::look_whether_all_have_ended(Patience& patience) {
   if (now < patience.ask_at) return;
   patience.ask_at = now + question_interval(options_);
   const Waiting waiting{nullptr, -1, "end of the launch", missing};
+  peers_.set_waiting(waiting);
   // Whoever waits for a message knows better what is wrong, and comes first.
   const auto error = hopeless(waiting, options_.deadline + kPrecedence, patience,
                               [&] { return peers_.finished(); });
