@@ -8,6 +8,7 @@
 #include "bench/ask/point.hpp"
 #include "bench/rows/csv_columns.hpp"
 #include "comm/error.hpp"
+#include "comm/launch.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -156,6 +157,23 @@ TEST(PointsTest, FillInWhatWasLeftOpen) {
   EXPECT_EQ(point.placement, "ulysses_inner");
   EXPECT_EQ(point.all_to_all, "direct");
   EXPECT_EQ(point.backward, "kv");
+}
+
+TEST(PointsTest, NodesAreThoseOfTheProcesses) {
+  for (const comm::Backend& backend : comm::backends()) {
+    Axes axes;
+    axes.names = {{&Point::transport, {std::string(backend.name)}}};
+    axes.numbers = {{&Point::ranks, {1, 2, 4, 8}}};
+    const std::vector<int> nodes{0, 1, 1, 1};
+    const bool processes = backend.process != nullptr;
+    std::vector<std::int64_t> on_a_node, pretended;
+    for (const Point& point : points(axes, nodes)) on_a_node.push_back(point.ranks_per_node);
+    EXPECT_EQ(on_a_node, processes ? std::vector<std::int64_t>({1, 1, 3, 8})
+                                   : std::vector<std::int64_t>({1, 2, 4, 8}));
+    axes.numbers.push_back({&Point::ranks_per_node, {2}});
+    for (const Point& point : points(axes, nodes)) pretended.push_back(point.ranks_per_node);
+    EXPECT_EQ(pretended, std::vector<std::int64_t>({1, 2, 2, 2}));
+  }
 }
 
 TEST(PointsTest, RefuseMoreTokensThanFitIn64Bits) {

@@ -36,7 +36,7 @@ TEST_F(CliInputTest, RefusesBadInputInOneLine) {
   expect_refused({"sweep", "--model", "llama3-8b", "--heads", "2"}, "in place of --heads");
   expect_refused({"sweep", "--model", "gpt5"}, "known are llama2-7b");
   expect_refused({"sweep", "--schedule", "rings"}, "known are ring, striped");
-  expect_refused({"sweep", "--transport", "mpi"}, "unknown value 'mpi'; known are threads");
+  expect_refused({"sweep", "--transport", "pigeon"}, "unknown value 'pigeon'; known are threads");
   expect_refused({"sweep", "--cluster", "h100"}, "--cluster: ");
   expect_refused({"sweep", "--device", "cuda"}, "known are host");
   expect_refused({"sweep", "--kernel", "gpu"}, "known are reference, cpu, null");
