@@ -3,6 +3,7 @@
 // stalest peer each time, until a rank that does not wait, or a cycle. Others may still run
 // meanwhile, so nothing here relies on two readings fitting together.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -81,7 +82,8 @@ int stalest(const Board& board, const Waiting& waiting) {
 }  // namespace
 
 Error blame(const Board& board, int rank, const Waiting& first, double deadline) {
-  const std::string suffix = concat(" (deadline ", deadline, " s)");
+  const std::string suffix =
+      std::isfinite(deadline) ? concat(" (deadline ", deadline, " s)") : " (deadlock)";
   std::vector<Edge> path;
   const auto visited = [&](int peer) {
     return std::any_of(path.begin(), path.end(), [=](const Edge& e) { return e.rank == peer; });
@@ -89,7 +91,8 @@ Error blame(const Board& board, int rank, const Waiting& first, double deadline)
   std::optional<Waiting> waiting = first;
   for (int at = rank; at >= 0 && !visited(at); at = path.back().peer) {
     if (at != rank) waiting = board.waiting(at);
-    if (at != rank && board.returned(at))
+    const bool needed = at != rank && path.back().waiting.group;  // else returning was right
+    if (needed && board.returned(at))
       return blame_gone(board, path.back().rank, path.back().waiting, at);
     if (!waiting) {
       return report(ErrorKind::timeout,

@@ -44,7 +44,8 @@ void Engine::block(Operation& operation) {
     progress();
     if (operation.done()) return;
     require_working();
-    if (idling.pause()) require_hope(operation, patience);
+    require_hope(operation, patience);
+    idling.pause();
   }
 }
 
