@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "attention/segments.hpp"
 #include "comm/error.hpp"
@@ -107,10 +108,10 @@ std::vector<Cut> cut_documents(const Sequence& sequence, int ranks) {
   return cuts;
 }
 
-Shard zigzag_shard(const Sequence& sequence, int ranks, int rank) {
+Shard zigzag_shard(const std::vector<Cut>& documents, int rank) {
   Shard shard;
   std::int64_t start = 0;
-  for (const Cut& cut : cut_documents(sequence, ranks)) {
+  for (const Cut& cut : documents) {
     for (const std::int64_t slot : {std::int64_t{rank}, cut.slots - 1 - rank}) {
       const Part part = cut.piece(slot);
       append(shard, {start + part.first, 1, part.count});
@@ -118,6 +119,23 @@ Shard zigzag_shard(const Sequence& sequence, int ranks, int rank) {
     start += cut.length;
   }
   return shard;
+}
+
+/// The shards of ranks first .. end - 1.
+std::vector<Shard> shards(LayoutKind kind, const Sequence& sequence, int ranks, int first,
+                          int end) {
+  require_valid(sequence);
+  std::vector<Cut> documents;
+  if (kind == LayoutKind::zigzag) documents = cut_documents(sequence, ranks);
+  std::vector<Shard> shards;
+  for (int rank = first; rank < end; ++rank) {
+    switch (kind) {
+      case LayoutKind::contiguous: shards.push_back(contiguous_shard(sequence, ranks, rank)); break;
+      case LayoutKind::striped: shards.push_back(striped_shard(sequence, ranks, rank)); break;
+      case LayoutKind::zigzag: shards.push_back(zigzag_shard(documents, rank)); break;
+    }
+  }
+  return shards;
 }
 
 }  // namespace
@@ -154,15 +172,14 @@ LayoutKind layout_kind(std::string_view text) {
 }
 
 Shard shard(LayoutKind kind, const Sequence& sequence, int ranks, int rank) {
-  require_valid(sequence);
   RINGSPAN_REQUIRE(ranks >= 1 && rank >= 0 && rank < ranks, "rank ", rank, " of ", ranks,
                    "; ranks are numbered from 0, and there is at least one");
-  switch (kind) {
-    case LayoutKind::contiguous: return contiguous_shard(sequence, ranks, rank);
-    case LayoutKind::striped: return striped_shard(sequence, ranks, rank);
-    case LayoutKind::zigzag: return zigzag_shard(sequence, ranks, rank);
-  }
-  return {};
+  return std::move(shards(kind, sequence, ranks, rank, rank + 1).front());
+}
+
+std::vector<Shard> shards(LayoutKind kind, const Sequence& sequence, int ranks) {
+  RINGSPAN_REQUIRE(ranks >= 1, ranks, " ranks; there is at least one");
+  return shards(kind, sequence, ranks, 0, ranks);
 }
 
 void append(Shard& shard, const Run& run) {

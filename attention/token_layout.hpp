@@ -44,6 +44,9 @@ LayoutKind layout_kind(std::string_view name);  // throws invalid_argument, list
 
 Shard shard(LayoutKind kind, const Sequence& sequence, int ranks, int rank);
 
+/// [rank]: those of all ranks, which takes hardly more work than one of them.
+std::vector<Shard> shards(LayoutKind kind, const Sequence& sequence, int ranks);
+
 std::int64_t tokens(const Shard& shard);
 
 /// Adds a run behind the others, as part of the last one where it continues it. Empty ones vanish.

@@ -2,18 +2,62 @@
 #include "attention/schedules/ring_steps.hpp"
 
 #include <algorithm>
+#include <limits>
+
+#include "attention/segments.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-/// How many hops the block of `owner` travels.
-int journey(const Problem& problem, const std::vector<Shard>& shards, int owner) {
-  const int ranks = static_cast<int>(shards.size());
-  for (int hops = ranks - 1; hops > 0; --hops) {
-    const Shard& queries = shards[(owner + hops) % ranks];
-    if (!visible_tiles(queries, shards[owner], problem.sequence, problem.mask).empty()) return hops;
+/// Positions first .. last; none unless something is added.
+struct Extent {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
+
+  void add(std::int64_t from, std::int64_t to) {
+    first = std::min(first, from);
+    last = std::max(last, to);
   }
-  return 0;
+  bool meets(const Extent& other) const { return first <= other.last && other.first <= last; }
+};
+
+/// Where one rank's block is needed.
+struct Block {
+  Extent tokens;
+  Extent seen_from;  // no query outside of it sees any of the tokens
+};
+
+Block block(const Problem& problem, const Shard& shard) {
+  const Mask& mask = problem.mask;
+  Block block;
+  for (const Segment& segment :
+       segments(shard, mask.documents ? problem.sequence : without_boundaries(problem.sequence))) {
+    if (segment.document < 0) continue;
+    const auto& [first, stride, count] = segment.tokens;
+    const std::int64_t last = first + stride * (count - 1);
+    const std::int64_t before = first - segment.document_first;
+    const std::int64_t behind = segment.document_first + segment.document_length - 1 - last;
+    block.tokens.add(first, last);
+    block.seen_from.add(first - std::min(mask.right.value_or(before), before),
+                        last + std::min(mask.left.value_or(behind), behind));
+  }
+  return block;
+}
+
+/// [owner]: how many hops its block travels.
+std::vector<int> journeys(const Problem& problem, const std::vector<Shard>& shards) {
+  const int ranks = static_cast<int>(shards.size());
+  std::vector<Block> blocks;
+  for (const Shard& shard : shards) blocks.push_back(block(problem, shard));
+  const auto needs = [&](int rank, int owner) {  // most pairs are ruled out by their extents
+    return blocks[owner].seen_from.meets(blocks[rank].tokens) &&
+           !visible_tiles(shards[rank], shards[owner], problem.sequence, problem.mask).empty();
+  };
+  std::vector<int> journeys(ranks);
+  for (int owner = 0; owner < ranks; ++owner) {
+    int& hops = journeys[owner] = ranks - 1;
+    while (hops > 0 && !needs((owner + hops) % ranks, owner)) --hops;
+  }
+  return journeys;
 }
 
 }  // namespace
@@ -21,10 +65,8 @@ int journey(const Problem& problem, const std::vector<Shard>& shards, int owner)
 std::vector<RingStep> ring_steps(const Problem& problem, LayoutKind layout, int ranks, int rank) {
   const KvFormat kv{problem.shape, problem.shape.dtype};
   const KvFormat gradient{problem.shape, accumulator(problem.shape.dtype)};
-  std::vector<Shard> shards(ranks);
-  for (int r = 0; r < ranks; ++r) shards[r] = shard(layout, problem.sequence, ranks, r);
-  std::vector<int> journeys(ranks);
-  for (int owner = 0; owner < ranks; ++owner) journeys[owner] = journey(problem, shards, owner);
+  const std::vector<Shard> shards = attention::shards(layout, problem.sequence, ranks);
+  const std::vector<int> journeys = attention::journeys(problem, shards);
 
   std::vector<RingStep> steps(1 + *std::max_element(journeys.begin(), journeys.end()));
   for (int s = 0; s < static_cast<int>(steps.size()); ++s) {

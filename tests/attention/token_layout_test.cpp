@@ -50,8 +50,10 @@ TEST(TokenLayoutTest, EveryTokenIsOnExactlyOneRank) {
     for (const LayoutKind kind : kLayouts) {
       for (int ranks = 1; ranks <= 9; ++ranks) {
         std::vector<std::int64_t> all;
+        const std::vector<Shard> of_all = shards(kind, sequence, ranks);
         for (int rank = 0; rank < ranks; ++rank) {
           const Shard mine = shard(kind, sequence, ranks, rank);
+          EXPECT_EQ(mine, of_all[rank]);
           const auto held = positions(mine);
           EXPECT_EQ(tokens(mine), static_cast<std::int64_t>(held.size()));
           EXPECT_TRUE(std::is_sorted(held.begin(), held.end()));
