@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-#include "attention/scalar.hpp"
+#include "attention/kernels/scalar.hpp"
 
 namespace ringspan::attention::cpu {
 namespace {

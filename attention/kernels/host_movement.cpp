@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "attention/scalar.hpp"
+#include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {

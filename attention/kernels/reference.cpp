@@ -9,7 +9,7 @@
 
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
-#include "attention/scalar.hpp"
+#include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {

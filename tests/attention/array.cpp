@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-#include "attention/scalar.hpp"
+#include "attention/kernels/scalar.hpp"
 
 namespace ringspan::attention {
 namespace {

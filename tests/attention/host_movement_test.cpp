@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "attention/kernels.hpp"
-#include "attention/scalar.hpp"
+#include "attention/kernels/scalar.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/error.hpp"
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/scalar.hpp"
+#include "attention/kernels/scalar.hpp"
 
 #include <cmath>
 #include <cstdint>
