@@ -16,7 +16,9 @@ function(ringspan_vendor name)
 endfunction()
 
 ringspan_vendor(MPI MPI COMPONENTS CXX)
-list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindUCX, Findhwloc
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindUCX, Findhwloc, FindSimGrid
 ringspan_vendor(UCX UCX)
 ringspan_vendor(HWLOC hwloc)
-message(STATUS "ringspan: MPI ${RINGSPAN_MPI}, UCX ${RINGSPAN_UCX}, hwloc ${RINGSPAN_HWLOC}")
+ringspan_vendor(SIMGRID SimGrid)
+message(STATUS "ringspan: MPI ${RINGSPAN_MPI}, UCX ${RINGSPAN_UCX}, hwloc ${RINGSPAN_HWLOC}, "
+               "SimGrid ${RINGSPAN_SIMGRID}")

@@ -50,7 +50,7 @@ class Board {
   virtual bool answers(int rank) const = 0;
 };
 
-/// What to report when `rank` has waited in vain for `deadline` seconds.
+/// What to report when `rank` has waited in vain for `deadline` seconds; infinite: for ever.
 Error blame(const Board& board, int rank, const Waiting& waiting, double deadline);
 
 /// The same when `peer`, which it waits for, has returned, or is gone for the reason given.

@@ -10,8 +10,6 @@
 #include <iostream>
 #include <sstream>
 
-#include "comm/transports/diagnosis/clock.hpp"
-
 namespace ringspan::comm::diagnosis {
 namespace {
 
@@ -28,8 +26,8 @@ std::string ranks(const std::vector<int>& list) { return list.empty() ? "none" :
 
 }  // namespace
 
-FlightRecorder::FlightRecorder(int rank)
-    : rank_(rank), start_(coarse_now()), start_of_day_(utc_now()), entries_(kCapacity) {}
+FlightRecorder::FlightRecorder(int rank, std::int64_t (*now)())
+    : rank_(rank), now_(now), start_(now()), start_of_day_(utc_now()), entries_(kCapacity) {}
 
 std::int64_t FlightRecorder::post(const Operation& operation) {
   Entry& entry = this->entry(posted_);
@@ -39,8 +37,8 @@ std::int64_t FlightRecorder::post(const Operation& operation) {
   entry.to.clear();
   entry.from.clear();
   entry.bytes_sent = entry.bytes_received = 0;
-  entry.posted = coarse_now();
-  entry.done = 0;
+  entry.posted = now_();
+  entry.done = -1;
   return posted_++;
 }
 
@@ -57,15 +55,15 @@ void FlightRecorder::receives(int peer, std::int64_t bytes) {
 }
 
 void FlightRecorder::done(std::int64_t number) {
-  if (posted_ - number <= kCapacity) entry(number).done = coarse_now();
+  if (posted_ - number <= kCapacity) entry(number).done = now_();
 }
 
 std::string FlightRecorder::text(const Error& cause) const {
   std::ostringstream out;
   out << std::fixed << std::setprecision(6);
   const auto seconds = [&](std::int64_t time) { return static_cast<double>(time - start_) * 1e-9; };
-  out << "rank " << rank_ << ", started " << start_of_day_ << ", failed after "
-      << seconds(coarse_now()) << " s\n"
+  out << "rank " << rank_ << ", started " << start_of_day_ << ", failed after " << seconds(now_())
+      << " s\n"
       << name(cause.kind()) << ": " << cause.what() << "\n"
       << "times in seconds since the start, to a few milliseconds; ranks of the world\n";
   for (std::int64_t number = std::max<std::int64_t>(0, posted_ - kCapacity); number < posted_;
@@ -75,7 +73,7 @@ std::string FlightRecorder::text(const Error& cause) const {
         << ": " << entry.bytes_sent << " bytes to " << ranks(entry.to) << ", "
         << entry.bytes_received << " bytes from " << ranks(entry.from) << "; posted "
         << seconds(entry.posted);
-    if (entry.done == 0) {
+    if (entry.done < 0) {
       out << ", in flight\n";
     } else {
       out << ", done " << seconds(entry.done) << "\n";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/error.hpp"
+#include "comm/transports/diagnosis/clock.hpp"
 
 namespace ringspan::comm::diagnosis {
 
@@ -21,7 +22,8 @@ class FlightRecorder {
     std::string_view name;
   };
 
-  explicit FlightRecorder(int rank);
+  /// `now`: nanoseconds of the clock that the operations are timed by.
+  explicit FlightRecorder(int rank, std::int64_t (*now)() = coarse_now);
 
   /// Returns a number by which to call it done. `peers` are given one after the other.
   std::int64_t post(const Operation& operation);
@@ -39,7 +41,7 @@ class FlightRecorder {
     std::string name;
     std::vector<int> to, from;  // world ranks
     std::int64_t bytes_sent = 0, bytes_received = 0;
-    std::int64_t posted = 0, done = 0;  // nanoseconds; done 0: in flight
+    std::int64_t posted = 0, done = -1;  // nanoseconds; done -1: in flight
   };
   static constexpr std::int64_t kCapacity = 256;
 
@@ -47,6 +49,7 @@ class FlightRecorder {
   std::string text(const Error& cause) const;
 
   const int rank_;
+  std::int64_t (*const now_)();
   const std::int64_t start_;
   const std::string start_of_day_;
   std::vector<Entry> entries_;

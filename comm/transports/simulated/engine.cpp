@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/simulated/engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "comm/transports/simulated/simulation.hpp"
+
+namespace ringspan::comm::simulated {
+namespace {
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+std::int64_t virtual_nanoseconds() { return nanoseconds(Platform::clock()); }
+
+}  // namespace
+
+/// Work of the compute queue that takes a while.
+class Engine::Kernel final : public Event {
+ public:
+  Kernel(Engine& engine, double seconds, std::string_view name, double not_before)
+      : engine_(engine), seconds_(seconds), name_(name), not_before_(not_before) {}
+
+ private:
+  void start() override {
+    begun_ = std::max(engine_.simulation().now(), not_before_ - engine_.simulation().start());
+    engine_.compute_queue_.run(not_before_, seconds_, [this] { finish(); });
+  }
+
+  void finish() {
+    engine_.idle_since_ = engine_.simulation().now();
+    engine_.progressed();
+    engine_.simulation().trace(
+        {TraceSpan::Kind::kernel, engine_.rank_, name_, begun_, engine_.idle_since_});
+    end();
+  }
+
+  Engine& engine_;
+  const double seconds_;
+  const std::string name_;
+  const double not_before_;
+  double begun_ = 0;
+};
+
+Engine::Engine(std::shared_ptr<Simulation> simulation, int rank)
+    : simulation_(std::move(simulation)),
+      rank_(rank),
+      memory_(simulation_->options().debug.poison),
+      compute_queue_(simulation_->platform()),
+      kernel_noise_(simulation_->cluster().kernel_noise,
+                    2 * (simulation_->cluster().noise_seed + rank)),
+      message_noise_(simulation_->cluster().message_noise,
+                     2 * (simulation_->cluster().noise_seed + rank) + 1),
+      device_(make_simulated_device(*this)),
+      host_time_(simulation_->platform().now()) {
+  if (!simulation_->options().flight_recorder.empty()) recorder_.emplace(rank, virtual_nanoseconds);
+}
+
+Engine::~Engine() = default;
+
+double Engine::host_time() const { return host_time_ - simulation_->start(); }
+
+double Engine::issue() {
+  host_time_ =
+      std::max(host_time_, simulation_->platform().now()) + simulation_->cluster().issue_seconds;
+  return host_time_;
+}
+
+void Engine::compute(double seconds, std::string_view kernel) {
+  require_working();
+  RINGSPAN_REQUIRE(std::isfinite(seconds) && seconds >= 0, kernel, ": ", seconds,
+                   " seconds; they must not be negative");
+  const double not_before = issue();
+  enqueue(std::make_shared<Kernel>(*this, seconds * kernel_noise_.factor(), kernel, not_before));
+}
+
+// Behind all that is queued. A host that is too far ahead of its GPU waits.
+void Engine::enqueue(const std::shared_ptr<Event>& event) {
+  event->after(tail_);
+  tail_ = event;
+  queued_.push_back(event);
+  event->release();
+  while (!queued_.empty() && queued_.front()->done()) queued_.pop_front();
+  if (std::ssize(queued_) > simulation_->cluster().launch_queue) {
+    const std::shared_ptr<Event> oldest = queued_.front();
+    block(oldest);
+  }
+}
+
+std::shared_ptr<Operation> Engine::post(std::shared_ptr<const Title> title, std::span<Send> sends,
+                                        std::span<Recv> recvs) {
+  const auto operation = std::make_shared<Operation>();
+  operation->title = std::move(title);
+  const std::vector<int>& members = operation->title->channel->members;
+  operation->messages.reserve(sends.size() + recvs.size());
+  const double not_before = sends.empty() && recvs.empty() ? host_time_ : issue();
+  for (Recv& recv : recvs)
+    add(*operation, false, members[recv.from], std::move(recv.slice), not_before);
+  for (Send& send : sends)
+    add(*operation, true, members[send.to], std::move(send.slice), not_before);
+  record(*operation);
+  progressed();
+  return operation;
+}
+
+void Engine::add(Operation& operation, bool sending, int peer, Slice slice, double not_before) {
+  Channel& channel = *operation.title->channel;
+  const std::uint64_t pair = sending ? Channel::pair(rank_, peer) : Channel::pair(peer, rank_);
+  Channel::Lane& lane = channel.lanes[pair];
+  const auto own_end = [&](Transfer& transfer) -> End& {
+    return sending ? transfer.sender : transfer.receiver;
+  };
+  std::shared_ptr<Transfer> transfer;
+  const bool matches = !lane.empty() && !own_end(*lane.front()).engine;
+  if (matches) {
+    transfer = std::move(lane.front());
+    lane.pop_front();
+    if (lane.empty()) channel.lanes.erase(pair);
+  } else {
+    transfer = std::make_shared<Transfer>();
+    lane.push_back(transfer);
+  }
+  operation.messages.push_back({transfer, sending, peer});
+
+  const std::int64_t bytes = slice.bytes();
+  const bool storage = memory_.has_storage(slice);
+  own_end(*transfer) = {this,    operation.title, std::move(slice),
+                        storage, bytes,           number(sending, peer)};
+  if (matches) require_agreement(*transfer);
+  if (sending) {
+    transfer->take_values();
+    count(peer, bytes);
+  }
+  transfer->not_before = std::max(transfer->not_before, not_before);
+  transfer->after(tail_);
+  transfer->release();
+}
+
+void Engine::count(int to, std::int64_t bytes) {
+  if (to == rank_) return;
+  traffic_.messages_sent += 1;
+  traffic_.bytes_sent += bytes;
+  if (simulation_->place(to).node != simulation_->place(rank_).node)
+    traffic_.inter_node_bytes_sent += bytes;
+}
+
+void Engine::record(Operation& operation) {
+  if (!recorder_) return;
+  const Title& title = *operation.title;
+  operation.record = recorder_->post({title.channel->id, title.sequence, title.name});
+  for (const Operation::Message& message : operation.messages) {
+    message.sending ? recorder_->sends(message.peer, message.end().bytes)
+                    : recorder_->receives(message.peer, message.end().bytes);
+  }
+}
+
+void Engine::progressed() { heartbeat_ = virtual_nanoseconds(); }
+
+void Engine::fail(const Error& cause) {
+  simulation_->fail(cause);
+  require_working();
+  throw cause;
+}
+
+void Engine::require_working() {
+  if (dropped_) simulation_->fail(*dropped_);
+  simulation_->failure().rethrow(rank_);
+}
+
+void Engine::abandon(Operation& operation, bool unwinding) {
+  for (const Operation::Message& message : operation.messages) {
+    message.end().slice = {};
+    message.end().storage = false;
+  }
+  if (std::exchange(operation.settled, true) || operation.done()) return;
+  const Title& title = *operation.title;
+  if (!dropped_) {
+    dropped_.emplace(ErrorKind::peer_failed,
+                     concat("rank ", rank_, " dropped the pending request of operation ",
+                            title.sequence, ", ", title.name),
+                     Error::Where{rank_, rank_, title.name, title.sequence});
+  }
+  if (!unwinding) simulation_->fail(*dropped_);
+}
+
+}  // namespace ringspan::comm::simulated

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comm/transports/diagnosis/flight_recorder.hpp"
+#include "comm/transports/simulated/compute_queue.hpp"
+#include "comm/transports/simulated/memory.hpp"
+#include "comm/transports/simulated/noise.hpp"
+#include "comm/transports/simulated/transfer.hpp"
+
+namespace ringspan::comm::simulated {
+
+class Simulation;
+
+/// One rank: a host that issues operations, each of which takes it a moment, and a GPU that carries
+/// them out behind it. The host runs ahead in its own time, which the clock reaches later; it stops
+/// only in synchronize, in test, for values that it will look at, and where its GPU falls too far
+/// behind. What one rank queues runs in order; messages only order the queue where it waits for
+/// them.
+class Engine {
+ public:
+  /// For how long a rank has tested in vain.
+  struct Patience {
+    std::int64_t heartbeat = -1;  // of those it waits for, and when it last changed
+    double changed_at = 0;
+  };
+
+  Engine(std::shared_ptr<Simulation> simulation, int rank);
+  ~Engine();
+
+  int rank() const { return rank_; }
+  Device& device() const { return *device_; }
+  Memory& memory() { return memory_; }
+  Simulation& simulation() const { return *simulation_; }
+  ComputeQueue& compute_queue() { return compute_queue_; }
+  const Traffic& traffic() const { return traffic_; }
+  double host_time() const;  // seconds since the launch
+
+  /// Peers are ranks of the channel.
+  std::shared_ptr<Operation> post(std::shared_ptr<const Title> title, std::span<Send> sends,
+                                  std::span<Recv> recvs);
+  void wait(Operation& operation);
+  bool test(Operation& operation, Patience& patience);
+  void abandon(Operation& operation, bool unwinding);
+
+  void compute(double seconds, std::string_view kernel);
+  void synchronize();
+
+  /// Throws the first failure of the world, if there is one.
+  void require_working();
+  void wake();  // called back only
+  void progressed();
+  void received(std::int64_t bytes) { traffic_.bytes_copied += bytes; }
+  double message_noise() { return message_noise_.factor(); }
+
+  std::int64_t heartbeat() const { return heartbeat_; }
+  std::optional<diagnosis::Waiting> waiting() const;
+  const std::optional<diagnosis::FlightRecorder>& recorder() const { return recorder_; }
+
+ private:
+  class Kernel;
+  class Join;
+  class Wake;
+
+  double issue();
+  void enqueue(const std::shared_ptr<Event>& event);
+  void block(const std::shared_ptr<Event>& event);
+  void add(Operation& operation, bool sending, int peer, Slice slice, double not_before);
+  void count(int to, std::int64_t bytes);
+  void record(Operation& operation);
+  void require_alive(const Operation& operation, Patience& patience);
+
+  // ledger.cpp
+  std::int64_t number(bool sending, int peer);
+  void require_agreement(const Transfer& transfer);
+  std::optional<diagnosis::Half> expecting(const Channel& channel, const End& sender) const;
+  [[noreturn]] void fail(const Error& cause);
+
+  const std::shared_ptr<Simulation> simulation_;  // lets go of its engines in the end
+  const int rank_;
+  Memory memory_;
+  ComputeQueue compute_queue_;
+  Noise kernel_noise_, message_noise_;
+  const std::unique_ptr<Device> device_;
+  Traffic traffic_;
+  std::optional<diagnosis::FlightRecorder> recorder_;  // if it is to be dumped
+  double host_time_;                                   // of the clock; when the host is free again
+  std::shared_ptr<Event> tail_;                        // of the compute queue
+  double idle_since_ = 0;                              // when the last of the queue ended
+  std::deque<std::shared_ptr<Event>> queued_;          // of the compute queue, may be done
+  std::deque<std::shared_ptr<Operation>> awaited_;     // waited for, may be done
+  std::vector<std::int64_t> sent_, expected_;  // messages so far, [world rank], for the ledger
+  bool blocked_ = false;
+  std::int64_t heartbeat_ = 0;    // nanoseconds of the clock
+  std::optional<Error> dropped_;  // to be reported at the next call
+};
+
+/// Where modelled kernels run and tensors have no storage.
+std::unique_ptr<Device> make_simulated_device(Engine& engine);
+
+}  // namespace ringspan::comm::simulated

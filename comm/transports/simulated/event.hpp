@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ringspan::comm::simulated {
+
+/// Something that happens once in virtual time: it starts when all that it comes after is done, and
+/// ends on its own. It lives until then, whoever else forgets it.
+class Event : public std::enable_shared_from_this<Event> {
+ public:
+  virtual ~Event() = default;
+
+  bool done() const { return done_; }
+
+  /// Before it is released. What is done or null already delays nothing.
+  void after(const std::shared_ptr<Event>& other) {
+    if (!other || other->done_) return;
+    other->later_.push_back(shared_from_this());
+    ++awaited_;
+  }
+
+  /// One of what it awaits is there; at first these are the `releases` that it was made with.
+  void release() {
+    if (--awaited_ > 0) return;
+    self_ = shared_from_this();
+    start();
+  }
+
+ protected:
+  explicit Event(int releases = 1) : awaited_(releases) {}
+
+  /// Ends in a call of end(), now or later.
+  virtual void start() = 0;
+
+  void end() {
+    const std::shared_ptr<Event> self = std::move(self_);
+    done_ = true;
+    for (const std::shared_ptr<Event>& event : std::exchange(later_, {})) event->release();
+  }
+
+ private:
+  int awaited_;
+  bool done_ = false;
+  std::vector<std::shared_ptr<Event>> later_;
+  std::shared_ptr<Event> self_;
+};
+
+}  // namespace ringspan::comm::simulated

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// What SimGrid is configured to, and why: its fluid model CM02 shares links max-min fairly only
+// among flows of equal latency, so links have none, and whoever starts a flow delays it instead;
+// acknowledgements that would slow the opposite direction and TCP windows are off. Flags that do
+// not take are found by closed forms before anything is simulated. Activities are started in
+// callbacks, where no actor owns them and needs to wait for them.
+#include "comm/transports/simulated/platform.hpp"
+
+#include <cxxabi.h>
+#include <xbt/log.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/kernel/resource/Model.hpp>
+#include <simgrid/kernel/resource/NetworkModelIntf.hpp>
+#include <simgrid/s4u.hpp>
+#include <utility>
+
+#include "comm/error.hpp"
+
+namespace ringspan::comm::simulated {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+/// The C++ runtime keeps the exceptions in flight per thread. Actors share one, so each puts its
+/// own aside while others run.
+class ExceptionsAside {
+ public:
+  ExceptionsAside() { swap(); }
+  ~ExceptionsAside() { swap(); }
+  ExceptionsAside(const ExceptionsAside&) = delete;
+  ExceptionsAside& operator=(const ExceptionsAside&) = delete;
+
+ private:
+  /// What the ABI says __cxa_get_globals() points to.
+  struct Exceptions {
+    void* caught;
+    unsigned int uncaught;
+  };
+
+  void swap() {
+    Exceptions current{};
+    void* const globals = abi::__cxa_get_globals();
+    std::memcpy(&current, globals, sizeof current);
+    std::memcpy(globals, &aside_, sizeof aside_);
+    aside_ = current;
+  }
+
+  Exceptions aside_{};
+};
+
+s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double bytes_per_second) {
+  return zone.create_link(name, bytes_per_second)->set_latency(0);
+}
+
+s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, const std::vector<s4u::Link*>& out,
+                    const std::vector<s4u::Link*>& in) {
+  const auto route = [](const std::vector<s4u::Link*>& links) {
+    std::vector<s4u::LinkInRoute> result;
+    for (s4u::Link* link : links) result.emplace_back(link);
+    return result;
+  };
+  s4u::Host* host = zone.create_host(name, 1.0);
+  zone.add_route(host->get_netpoint(), nullptr, nullptr, nullptr, route(out), false);
+  zone.add_route(nullptr, host->get_netpoint(), nullptr, nullptr, route(in), false);
+  return host;
+}
+
+/// The links of each direction between a GPU and the root of what it reaches.
+struct Links {
+  Links(s4u::NetZone& of, const std::string& prefix) : zone(of), name(prefix) {}
+
+  Links& add(const std::string& suffix, double bytes_per_second) {
+    out.push_back(find(name + suffix + ".out", bytes_per_second));
+    in.push_back(find(name + suffix + ".in", bytes_per_second));
+    return *this;
+  }
+
+  s4u::Link* find(const std::string& link, double bytes_per_second) const {
+    s4u::Link* known = s4u::Link::by_name_or_null(link);
+    return known ? known : add_link(zone, link, bytes_per_second);
+  }
+
+  s4u::NetZone& zone;
+  std::string name;
+  std::vector<s4u::Link*> out, in;
+};
+
+constexpr double kCheckedRate = 100e9;  // bytes per second, of the links of the closed forms
+constexpr double kCheckedBytes = 1e6;
+
+std::vector<s4u::Host*> add_checked_hosts(s4u::NetZone& zone) {
+  s4u::Link* shared = add_link(zone, "check.shared", kCheckedRate);
+  s4u::Link* back = add_link(zone, "check.back", kCheckedRate);
+  s4u::Link* wide = add_link(zone, "check.wide", 10 * kCheckedRate);
+  return {add_host(zone, "check.0", {shared}, {wide}), add_host(zone, "check.1", {back}, {wide})};
+}
+
+}  // namespace
+
+struct Platform::Arrival {
+  Call call;
+  s4u::CommPtr flow;
+};
+
+Platform& Platform::of(const Cluster& cluster) {
+  static Platform* const platform = new Platform(cluster);
+  if (!platform->broken_.empty()) throw Error(ErrorKind::not_available, platform->broken_);
+  if (platform->thread_ != std::this_thread::get_id())
+    throw Error(ErrorKind::not_available, "simulated: a process simulates in one thread only");
+  if (!(platform->cluster_ == cluster))
+    throw Error(ErrorKind::not_available,
+                concat("simulated: this process has simulated cluster '", platform->cluster_.name,
+                       "'; '", cluster.name, "' or other values of it need another process"));
+  if (platform->left_ > 0)
+    throw Error(ErrorKind::not_available, "simulated: a rank cannot launch another simulation");
+  return *platform;
+}
+
+Platform::~Platform() = default;
+
+Platform::Platform(const Cluster& cluster)
+    : cluster_(cluster), thread_(std::this_thread::get_id()) {
+  static char name[] = "ringspan";
+  static char* arguments[] = {name, nullptr};
+  int count = 1;
+  xbt_log_control_set("xbt_cfg.thresh:warning");  // or every flag is announced
+  engine_ = new s4u::Engine(&count, arguments);
+  for (const char* flag : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0",
+                           "surf/precision:1e-12", "contexts/stack-size:1024"})
+    s4u::Engine::set_config(flag);
+  s4u::NetZone* zone = s4u::create_star_zone("cluster");
+  add_gpus(*zone);
+  const std::vector<s4u::Host*> checked = add_checked_hosts(*zone);
+  zone->seal();
+  network_ = dynamic_cast<simgrid::kernel::resource::Model*>(zone->get_network_model());
+  s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
+    if (auto* const arrival = activity.get_data<Arrival>()) this->arrived(*arrival);
+  });
+  broken_ = check_closed_forms(checked);
+}
+
+// One host per GPU and reach, because the links that a message takes depend on how far it goes.
+void Platform::add_gpus(s4u::NetZone& zone) {
+  const NodeFabric& fabric = cluster_.fabric;
+  const Network& network = cluster_.network;
+  const int per_node = cluster_.gpus_per_node;
+  hosts_.resize(std::size_t(cluster_.gpus()) * kReaches);
+  for (int gpu = 0; gpu < cluster_.gpus(); ++gpu) {
+    const int node = gpu / per_node, local = gpu % per_node;
+    const std::string prefix = concat("node", node, "."), name = concat("gpu", local);
+    const auto add = [&](Reach reach, const Links& links) {
+      hosts_[std::size_t(gpu) * kReaches + reach] =
+          add_host(zone, concat(prefix, name, ".", static_cast<int>(reach)), links.out, links.in);
+    };
+    Links links(zone, prefix);
+    add(in_switch, links.add(name, fabric.gpu_bytes_per_second));
+    if (fabric.gpus_per_switch < per_node) {
+      add(in_domain, links.add(concat("switch", local / fabric.gpus_per_switch),
+                               fabric.switch_bytes_per_second));
+      if (fabric.numa_domains > 1)
+        add(in_node, links.add(concat("domain", local * fabric.numa_domains / per_node),
+                               fabric.socket_bytes_per_second));
+    }
+    if (cluster_.nodes == 1) continue;
+    const int rail = local * network.adapters_per_node / per_node;
+    Links out(zone, prefix);
+    if (network.behind_gpu_port) out.add(name, fabric.gpu_bytes_per_second);
+    add(in_leaf, out.add(concat("adapter", rail), network.adapter_bytes_per_second));
+    if (network.oversubscription == 1) continue;
+    const int nodes = network.nodes_per_leaf > 0 ? network.nodes_per_leaf : cluster_.nodes;
+    out.name = concat("leaf", node / nodes, ".");
+    add(across_leaves, out.add(concat("rail", rail), nodes * network.adapter_bytes_per_second /
+                                                         network.oversubscription));
+  }
+}
+
+Platform::Reach Platform::reach(const Place& from, const Place& to) const {
+  const NodeFabric& fabric = cluster_.fabric;
+  const Network& network = cluster_.network;
+  if (from.node != to.node) {
+    const int nodes = network.nodes_per_leaf > 0 ? network.nodes_per_leaf : cluster_.nodes;
+    const bool same_leaf = from.node / nodes == to.node / nodes && from.rail == to.rail;
+    return same_leaf || network.oversubscription == 1 ? in_leaf : across_leaves;
+  }
+  if (from.local_rank / fabric.gpus_per_switch == to.local_rank / fabric.gpus_per_switch)
+    return in_switch;
+  return from.numa_domain == to.numa_domain ? in_domain : in_node;
+}
+
+// Two flows that start 1 and 5 us late share a link; of two against each other neither slows the
+// other; a cap holds.
+std::string Platform::check_closed_forms(const std::vector<s4u::Host*>& hosts) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  struct Case {
+    double start;
+    int from, to;
+    double most, wanted;  // bytes per second, seconds
+  };
+  const double alone = kCheckedBytes / kCheckedRate;
+  const Case cases[] = {{1e-6, 0, 1, infinite, 2 * alone - 3e-6},
+                        {5e-6, 0, 1, infinite, 2 * alone + 1e-6},
+                        {5e-3, 0, 1, infinite, 5e-3 + alone},
+                        {5e-3, 1, 0, infinite, 5e-3 + alone},
+                        {9e-3, 0, 1, kCheckedRate / 10, 9e-3 + 10 * alone}};
+  std::vector<double> ends(std::size(cases));
+  left_ = 1;
+  const double begin = now();
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    const Case& one = cases[i];
+    at(begin + one.start, [&, i] {
+      start_flow(hosts[one.from], hosts[one.to], kCheckedBytes, one.most,
+                 [&, i] { ends[i] = now() - begin; });
+    });
+  }
+  engine_->run();
+  left_ = 0;
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    if (std::abs(ends[i] - cases[i].wanted) <= 1e-6 * cases[i].wanted) continue;
+    return concat("simulated: flow ", i, " of the check at start ended at ", ends[i],
+                  " s instead of ", cases[i].wanted,
+                  " s; this SimGrid does not share links as it is told to");
+  }
+  return {};
+}
+
+double Platform::clock() { return s4u::Engine::get_clock(); }
+
+Platform::Timer* Platform::at(double time, Call call) {
+  ++active_;
+  return Timer::set(time, [this, call = std::move(call)] {
+    call();
+    ended();
+  });
+}
+
+void Platform::cancel(Timer* timer) {
+  timer->remove();
+  --active_;
+}
+
+// The library still reads the flow after its callback.
+void Platform::arrived(Arrival& arrival) {
+  last_arrival_.reset(&arrival);
+  arrival.call();
+  ended();
+}
+
+void Platform::flow(const Place& from, const Place& to, double bytes, double most_bytes_per_second,
+                    Call arrived) {
+  const auto host = [&, reach = this->reach(from, to)](const Place& place) {
+    const int gpu = place.node * cluster_.gpus_per_node + place.local_rank;
+    return hosts_[std::size_t(gpu) * kReaches + reach];
+  };
+  start_flow(host(from), host(to), bytes, most_bytes_per_second, std::move(arrived));
+}
+
+void Platform::start_flow(s4u::Host* from, s4u::Host* to, double bytes,
+                          double most_bytes_per_second, Call arrived) {
+  ++active_;
+  auto* const arrival = new Arrival{std::move(arrived), {}};
+  const s4u::CommPtr flow = arrival->flow = s4u::Comm::sendto_init();
+  flow->set_data(arrival);
+  flow->set_payload_size(std::max<std::int64_t>(std::llround(bytes), 1));
+  flow->set_source(from);
+  flow->set_destination(to);  // starts it
+  // Comm::set_rate is for messages through mailboxes.
+  if (std::isfinite(most_bytes_per_second))
+    network_->get_started_action_set()->back().set_bound(most_bytes_per_second);
+}
+
+void Platform::run(int count, const std::function<void(int)>& body, Call stuck) {
+  stuck_ = std::move(stuck);
+  suspended_.assign(count, false);
+  left_ = count;
+  active_ += count;
+  for (int actor = 0; actor < count; ++actor) {
+    actors_.push_back(s4u::Actor::create(concat("rank ", actor), hosts_[0], [this, &body, actor] {
+                        body(actor);
+                        --left_;
+                        ended();
+                      }).get());
+  }
+  engine_->run();
+  actors_.clear();
+}
+
+void Platform::resume(int actor) {
+  if (!suspended_[actor]) return;
+  suspended_[actor] = false;
+  ++active_;
+  actors_[actor]->resume();
+}
+
+void Platform::suspend(int actor) {
+  suspended_[actor] = true;
+  ended();
+  const ExceptionsAside aside;
+  s4u::this_actor::suspend();
+}
+
+void Platform::sleep_until(double time) {
+  const ExceptionsAside aside;
+  s4u::this_actor::sleep_until(time);
+}
+
+void Platform::ended() {
+  if (--active_ == 0 && left_ > 0 && stuck_) stuck_();
+}
+
+}  // namespace ringspan::comm::simulated

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/cluster.hpp"
+
+namespace simgrid::kernel::timer {
+class Timer;
+}
+namespace simgrid::kernel::resource {
+class Model;
+}
+namespace simgrid::s4u {
+class Actor;
+class Engine;
+class Host;
+class NetZone;
+}  // namespace simgrid::s4u
+
+namespace ringspan::comm::simulated {
+
+/// The simulation engine of this process, which has one, for one cluster, used by one thread: the
+/// clock, timers, flows that share links, and actors that run in turns. Timers and flows call back
+/// between the turns of actors. Virtual time goes on from one run to the next.
+class Platform {
+ public:
+  using Call = std::function<void()>;
+  using Timer = simgrid::kernel::timer::Timer;
+
+  /// Throws not_available if the process has one of another cluster, or of another thread.
+  static Platform& of(const Cluster& cluster);
+  ~Platform();
+
+  static double clock();  // of the process
+  double now() const { return clock(); }
+
+  /// Until it has called back, `cancel` may forget it.
+  Timer* at(double time, Call call);
+  void cancel(Timer* timer);
+
+  /// Moves more than zero bytes from one GPU to another, no faster than that.
+  void flow(const Place& from, const Place& to, double bytes, double most_bytes_per_second,
+            Call arrived);
+
+  /// Runs actors 0 to count - 1 and all that they cause, to the end. `stuck` is called whenever
+  /// actors are left, all of which are suspended, and nothing else will happen: it sees to it that
+  /// something does.
+  void run(int count, const std::function<void(int)>& body, Call stuck);
+
+  void resume(int actor);  // called back only
+
+  // By the actor whose turn it is:
+  void suspend(int actor);
+  void sleep_until(double time);
+
+ private:
+  /// How far up a message must go between two GPUs of the cluster.
+  enum Reach { in_switch, in_domain, in_node, in_leaf, across_leaves };
+  static constexpr int kReaches = 5;
+  struct Arrival;
+
+  explicit Platform(const Cluster& cluster);
+  void add_gpus(simgrid::s4u::NetZone& zone);
+  std::string check_closed_forms(const std::vector<simgrid::s4u::Host*>& hosts);
+  Reach reach(const Place& from, const Place& to) const;
+  void start_flow(simgrid::s4u::Host* from, simgrid::s4u::Host* to, double bytes,
+                  double most_bytes_per_second, Call arrived);
+  void arrived(Arrival& arrival);
+  void ended();
+
+  const Cluster cluster_;
+  const std::thread::id thread_;
+  simgrid::s4u::Engine* engine_;  // never goes: the library cannot start anew
+  simgrid::kernel::resource::Model* network_;
+  std::string broken_;                        // why nothing can be simulated, if so
+  std::vector<simgrid::s4u::Host*> hosts_;    // [GPU of the cluster][reach]; some may be null
+  std::vector<simgrid::s4u::Actor*> actors_;  // of the current run
+  std::vector<bool> suspended_;               // [actor]
+  std::int64_t active_ = 0;                   // actors not suspended, timers and flows
+  int left_ = 0;                              // actors that have not ended
+  Call stuck_;
+  std::unique_ptr<Arrival> last_arrival_;
+};
+
+}  // namespace ringspan::comm::simulated

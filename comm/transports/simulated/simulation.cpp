@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/simulated/simulation.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "comm/transports/diagnosis/ledger.hpp"
+#include "comm/transports/simulated/simulated_transport.hpp"
+
+namespace ringspan::comm::simulated {
+
+Simulation::Simulation(const LaunchOptions& options)
+    : options_(options),
+      world_(std::make_shared<World>(
+          World{places(*options.cluster, options.ranks, options.ranks_per_node), false,
+                options.deadline})),
+      platform_(Platform::of(*options.cluster)),
+      start_(platform_.now()),
+      returned_(options.ranks) {}
+
+void Simulation::run(const RankFunction& body) {
+  for (int rank = 0; rank < options_.ranks; ++rank)
+    engines_.push_back(std::make_shared<Engine>(shared_from_this(), rank));
+  platform_.run(
+      options_.ranks, [&](int rank) { run_rank(rank, body); }, [this] { blame_deadlock(); });
+  engines_.clear();
+  for (const auto& [key, channel] : channels_) channel->lanes.clear();
+  if (const auto failure = failure_.get()) throw failure->thrown;
+  if (options_.debug.ledger) require_equal_counts();
+}
+
+void Simulation::run_rank(int rank, const RankFunction& body) {
+  const std::shared_ptr<Engine> engine = engines_[rank];
+  std::vector<int> members(options_.ranks);
+  std::iota(members.begin(), members.end(), 0);
+  try {
+    body(Communicator(std::make_shared<SimulatedTransport>(engine, join(-1, 0, members), rank),
+                      world_));
+    engine->synchronize();
+  } catch (...) {
+    fail(diagnosis::failure_of_rank(rank, std::current_exception()));
+  }
+  returned_[rank] = true;
+  const auto failure = failure_.get();
+  if (failure && engine->recorder())
+    engine->recorder()->dump(options_.flight_recorder, failure->thrown);
+}
+
+std::shared_ptr<Channel> Simulation::join(std::int64_t parent, std::int64_t call,
+                                          const std::vector<int>& members) {
+  std::shared_ptr<Channel>& channel = channels_[{parent, call, members}];
+  if (channel) return channel;
+  const bool one_node = std::all_of(members.begin(), members.end(), [&](int rank) {
+    return place(rank).node == place(members[0]).node;
+  });
+  const auto id = static_cast<std::int64_t>(channels_.size());
+  return channel = std::make_shared<Channel>(id, members, one_node);
+}
+
+// Ranks are resumed a moment later, because whoever fails may not yield its turn here.
+void Simulation::fail(const diagnosis::Failure& failure) {
+  if (!failure_.set(failure)) return;
+  platform_.at(platform_.now(), [this] {
+    for (const auto& engine : engines_) engine->wake();
+  });
+}
+
+std::optional<diagnosis::Waiting> Simulation::waiting(int rank) const {
+  return engines_[rank]->waiting();
+}
+
+std::int64_t Simulation::posted(const diagnosis::Group& group, int rank) const {
+  const auto& members = group.members;
+  const auto found = std::find(members.begin(), members.end(), rank);
+  if (found == members.end()) return 0;
+  return static_cast<const Channel&>(group).posted[found - members.begin()];
+}
+
+void Simulation::blame_deadlock() {
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const std::optional<diagnosis::Waiting> waiting = this->waiting(rank);
+    if (waiting)
+      return fail(diagnosis::blame(*this, rank, *waiting, std::numeric_limits<double>::infinity()));
+  }
+}
+
+void Simulation::require_equal_counts() const {
+  for (const auto& [key, channel] : channels_)
+    if (const auto error = diagnosis::unequal_counts(channel->members, channel->posted))
+      throw *error;
+}
+
+}  // namespace ringspan::comm::simulated
