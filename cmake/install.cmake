@@ -14,6 +14,9 @@ endif()
 if(RINGSPAN_HWLOC)
   list(APPEND vendor_modules hwloc)
 endif()
+if(RINGSPAN_SIMGRID)
+  list(APPEND vendor_modules simgrid)
+endif()
 list(JOIN vendor_modules " " RINGSPAN_PC_REQUIRES)
 set(RINGSPAN_PC_LIBS "")
 if(RINGSPAN_MPI)
@@ -37,7 +40,7 @@ configure_package_config_file(cmake/ringspanConfig.cmake.in ringspanConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ringspanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ringspanConfig.cmake ${PROJECT_BINARY_DIR}/ringspanConfigVersion.cmake
-              cmake/FindUCX.cmake cmake/Findhwloc.cmake
+              cmake/FindUCX.cmake cmake/Findhwloc.cmake cmake/FindSimGrid.cmake
         DESTINATION ${package_dir})
 
 if(TARGET ringspan)
