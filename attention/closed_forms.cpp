@@ -45,8 +45,8 @@ class Visibility {
     }
     if (document_ends_.empty()) document_ends_.push_back(sequence.length);
     if (!problem.mask.documents) document_ends_ = {document_ends_.back()};
-    for (int rank = 0; rank < ranks; ++rank) {
-      positions_.push_back(positions(shard(layout, sequence, ranks, rank)));
+    for (const Shard& shard : shards(layout, sequence, ranks)) {
+      positions_.push_back(positions(shard));
       std::sort(positions_.back().begin(), positions_.back().end());
     }
   }
@@ -103,10 +103,11 @@ Traffic ring_traffic(Pass pass, const Problem& problem, LayoutKind layout, const
   const Shape& shape = problem.shape;
   const int ranks = ring.size();
   const Visibility visibility(problem, layout, ranks);
+  const std::vector<Shard> shards = attention::shards(layout, problem.sequence, ranks);
   Traffic traffic;
   for (int step = 0; step < ranks; ++step) {  // the block that is here at this step:
     const int owner = (ring.rank - step + ranks) % ranks;
-    const std::int64_t count = tokens(shard(layout, problem.sequence, ranks, owner));
+    const std::int64_t count = tokens(shards[owner]);
     const int journey = visibility.journey(owner);
     if (step < journey) traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
     if (pass == Pass::backward && journey > 0 && step <= journey) {
@@ -121,9 +122,10 @@ Traffic ring_traffic(Pass pass, const Problem& problem, LayoutKind layout, const
 Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layout,
                               const Group& ring) {
   const Shape& shape = problem.shape;
+  const std::vector<Shard> shards = attention::shards(layout, problem.sequence, ring.size());
   Traffic traffic;
   for (int owner = 0; owner < ring.size(); ++owner) {
-    const std::int64_t count = tokens(shard(layout, problem.sequence, ring.size(), owner));
+    const std::int64_t count = tokens(shards[owner]);
     if (owner != ring.next()) {
       traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
     }
@@ -201,10 +203,7 @@ Traffic usp_traffic(Pass pass, const Problem& problem, LayoutKind layout, const 
                     comm::AllToAllAlgorithm algorithm, bool with_lse) {
   const auto& [ulysses, ring] = groups;
   const HeadShare own = split_heads(problem.shape, ulysses.size())[ulysses.rank];
-  Problem inner = problem;
-  inner.shape.heads = own.heads.count;
-  inner.shape.kv_heads = own.kv_heads.count;
-  Traffic traffic = ring_traffic(pass, inner, layout, ring);
+  Traffic traffic = ring_traffic(pass, with_heads(problem, own), layout, ring);
   if (ulysses.size() == 1) return traffic;
   const Shard shared = shard(layout, problem.sequence, ring.size(), ring.rank);
   traffic += all_to_all_traffic(pass, problem, tokens(shared), ulysses, algorithm, with_lse);

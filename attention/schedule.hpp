@@ -88,7 +88,10 @@ class Schedule {
   /// The tokens that this rank must pass in, in storage order.
   virtual Shard shard(const Sequence& sequence) const = 0;
 
-  /// Collective. Refuses, on all ranks alike and before anything is allocated, what it cannot do.
+  /// Throws invalid_argument for what it cannot do, the same on all ranks of the schedule.
+  virtual void require_possible(const Problem& problem) const = 0;
+
+  /// Collective. Refuses what is not possible before anything is allocated.
   virtual std::unique_ptr<Plan> plan(const Problem& problem) = 0;
 };
 

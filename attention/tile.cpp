@@ -118,6 +118,14 @@ std::vector<Tile> visible_tiles(const Shard& queries, const Shard& keys, const S
   return std::move(tiling).sorted();
 }
 
+void require_few_tiles(LayoutKind layout, const Sequence& sequence, const Mask& mask) {
+  const auto documents = mask.documents ? std::ssize(sequence.documents) : 1;
+  const std::int64_t runs = layout == LayoutKind::zigzag ? 2 : 1;  // of one document in a shard
+  RINGSPAN_REQUIRE(documents <= kMaxTiles / (runs * runs), documents, " documents in ",
+                   name(layout), " shards may fall into more than ", kMaxTiles, " tiles; at most ",
+                   kMaxTiles / (runs * runs), " documents do not");
+}
+
 std::int64_t visible_pairs(std::span<const Tile> tiles) {
   Wide pairs = 0;
   for (const Tile& tile : tiles) {

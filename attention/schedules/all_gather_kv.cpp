@@ -39,10 +39,9 @@ class AllGatherKvPlan final : public Plan {
                   std::vector<std::int64_t> tokens, std::vector<std::vector<Tile>> tiles)
       : comm_(std::move(comm)),
         kernels_(kernels),
-        contract_(std::move(contract)),
         tokens_(std::move(tokens)),
         tiles_(std::move(tiles)),
-        queries_(comm_, kernels, contract_.problem, contract_.tokens),
+        queries_(comm_, kernels, std::move(contract)),
         gathered_(comm_.device(), {shape(), shape().dtype}, tokens_) {}
 
   std::unique_ptr<Saved> make_saved() override {
@@ -56,23 +55,18 @@ class AllGatherKvPlan final : public Plan {
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
-    contract_.require(inputs, outputs);
-    auto* const kept = saved_to_fill<SavedLse>(*this, saved);
+    queries_.begin_forward(*this, inputs, outputs, saved);
     gather(inputs);
-    queries_.begin_forward(inputs);
     for (int owner = 0; owner < comm_.size(); ++owner) {
       queries_.attend(view(owner), tiles_[owner]);
     }
-    queries_.end_forward(outputs, kept);
+    queries_.end_forward();
   }
 
   void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
                 const ConstTensorView& d_out, const Gradients& gradients) override {
-    contract_.require(inputs, outputs);
-    contract_.require(d_out, gradients);
-    const auto& kept = saved_to_read<SavedLse>(*this, saved);
+    queries_.begin_backward(*this, inputs, outputs, saved, d_out, gradients);
     gather(inputs);
-    queries_.begin_backward(inputs, outputs, kept, d_out, gradients);
     for (int owner = 0; owner < comm_.size(); ++owner) {
       const KvBlock& share = gradients_->blocks[owner];
       fill_with_zeros(share);
@@ -83,11 +77,11 @@ class AllGatherKvPlan final : public Plan {
     const KvBlock& own = gradients_->blocks[comm_.rank()];
     kernels_.copy(own.k, gradients.dk);
     kernels_.copy(own.v, gradients.dv);
-    queries_.end_backward(gradients);
+    queries_.end_backward();
   }
 
  private:
-  const Shape& shape() const { return contract_.problem.shape; }
+  const Shape& shape() const { return queries_.shape(); }
 
   void gather(const Inputs& inputs) {
     const KvBlock& own = gathered_.blocks[comm_.rank()];
@@ -105,7 +99,6 @@ class AllGatherKvPlan final : public Plan {
 
   comm::Communicator comm_;
   Kernels& kernels_;
-  ShardContract contract_;
   std::vector<std::int64_t> tokens_;      // [owner]
   std::vector<std::vector<Tile>> tiles_;  // [owner]
   StationaryQueries queries_;
@@ -119,16 +112,23 @@ class AllGatherKv final : public Schedule {
   AllGatherKv(comm::Communicator comm, Kernels& kernels, LayoutKind layout)
       : comm_(std::move(comm)), kernels_(kernels), layout_(layout) {}
 
-  Shard shard(const Sequence& sequence) const override { return shard_of(sequence, comm_.rank()); }
+  Shard shard(const Sequence& sequence) const override {
+    return attention::shard(layout_, sequence, comm_.size(), comm_.rank());
+  }
+
+  void require_possible(const Problem& problem) const override {
+    require_valid(problem);
+    require_few_tiles(layout_, problem.sequence, problem.mask);
+  }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {
-    require_valid(problem);
+    require_possible(problem);
     kernels_.prepare(problem.shape);
-    const Shard queries = shard(problem.sequence);
+    const std::vector<Shard> shards = attention::shards(layout_, problem.sequence, comm_.size());
+    const Shard& queries = shards[comm_.rank()];
     std::vector<std::int64_t> counts;
     std::vector<std::vector<Tile>> tiles;
-    for (int owner = 0; owner < comm_.size(); ++owner) {
-      const Shard keys = shard_of(problem.sequence, owner);
+    for (const Shard& keys : shards) {
       counts.push_back(tokens(keys));
       tiles.push_back(visible_tiles(queries, keys, problem.sequence, problem.mask));
     }
@@ -139,10 +139,6 @@ class AllGatherKv final : public Schedule {
   }
 
  private:
-  Shard shard_of(const Sequence& sequence, int rank) const {
-    return attention::shard(layout_, sequence, comm_.size(), rank);
-  }
-
   comm::Communicator comm_;
   Kernels& kernels_;
   LayoutKind layout_;

@@ -9,11 +9,11 @@
 namespace ringspan::attention {
 namespace {
 
-std::int64_t blocks_needed(bool lends, std::span<const GradientRing::Hop> hops) {
+std::int64_t blocks_needed(bool lends, std::span<const GradientRing::Move> moves) {
   std::int64_t moving = 0;
-  for (const GradientRing::Hop& hop : hops) {
-    const std::int64_t outgoing = hop.sent > 0;
-    const std::int64_t incoming = lends ? 0 : (hop.received > 0) + (hop.home > 0);
+  for (const GradientRing::Move& move : moves) {
+    const std::int64_t outgoing = move.sent > 0;
+    const std::int64_t incoming = lends ? 0 : (move.received > 0) + (move.home > 0);
     moving = std::max(moving, outgoing + incoming);
   }
   return 1 + moving;
@@ -22,9 +22,9 @@ std::int64_t blocks_needed(bool lends, std::span<const GradientRing::Hop> hops) 
 }  // namespace
 
 GradientRing::GradientRing(comm::Communicator comm, Kernels& kernels, const KvFormat& format,
-                           std::int64_t tokens, std::span<const Hop> hops)
+                           std::int64_t tokens, std::span<const Move> moves)
     : comm_(std::move(comm)), kernels_(kernels), format_(format) {
-  for (std::int64_t block = blocks_needed(comm_.lends(), hops); block > 0; --block) {
+  for (std::int64_t block = blocks_needed(comm_.lends(), moves); block > 0; --block) {
     free_.push_back(comm_.device().allocate(format_.bytes(tokens)));
   }
 }
@@ -57,18 +57,18 @@ void GradientRing::add_share() {
   free_.push_back(std::move(share_));
 }
 
-void GradientRing::start(const Hop& hop) {
-  if (held_ && hop.sent == 0) deliver(std::move(held_));  // nobody else sees it
+void GradientRing::start(const Move& move) {
+  if (held_ && move.sent == 0) deliver(std::move(held_));  // nobody else sees it
   const bool lends = comm_.lends();
-  if (!lends && hop.received > 0) incoming_ = take();
-  if (!lends && hop.home > 0) home_ = take();
+  if (!lends && move.received > 0) incoming_ = take();
+  if (!lends && move.home > 0) home_ = take();
 
   comm::Batch batch;
-  batch.receive(comm_.prev(), comm::slice(incoming_, 0, hop.received),
+  batch.receive(comm_.prev(), comm::slice(incoming_, 0, move.received),
                 lends ? &incoming_ : nullptr);
-  batch.receive(hop.home_from, comm::slice(home_, 0, hop.home), lends ? &home_ : nullptr);
+  batch.receive(move.home_from, comm::slice(home_, 0, move.home), lends ? &home_ : nullptr);
   if (!lends) outgoing_ = held_;
-  batch.send(hop.sent_to, comm::slice(std::move(held_), 0, hop.sent));
+  batch.send(move.sent_to, comm::slice(std::move(held_), 0, move.sent));
   in_flight_ = std::move(batch).post(comm_, "kv_gradients");
 }
 

@@ -19,14 +19,14 @@ class GradientRing {
  public:
   /// What moves at the end of one step, in bytes; zero is no message. A gradient comes by from
   /// prev(), and this rank's own may come home.
-  struct Hop {
+  struct Move {
     std::int64_t sent = 0, received = 0, home = 0;
     int sent_to = 0, home_from = 0;
   };
 
-  /// `hops`: all that start() will be given in one pass. `tokens`: of the largest block.
+  /// `moves`: all that start() will be given in one pass. `tokens`: of the largest block.
   GradientRing(comm::Communicator comm, Kernels& kernels, const KvFormat& format,
-               std::int64_t tokens, std::span<const Hop> hops);
+               std::int64_t tokens, std::span<const Move> moves);
   GradientRing(const GradientRing&) = delete;  // a hop in flight may rebind a buffer in here
   GradientRing& operator=(const GradientRing&) = delete;
 
@@ -40,7 +40,7 @@ class GradientRing {
   /// Adds the share to the gradient of the block in use; at its owner the share begins it.
   void add_share();
 
-  void start(const Hop& hop);
+  void start(const Move& move);
   void finish();
 
  private:

@@ -28,4 +28,10 @@ std::vector<HeadShare> split_heads(const Shape& shape, int ranks) {
   return shares;
 }
 
+Problem with_heads(Problem problem, const HeadShare& share) {
+  problem.shape.heads = share.heads.count;
+  problem.shape.kv_heads = share.kv_heads.count;
+  return problem;
+}
+
 }  // namespace ringspan::attention

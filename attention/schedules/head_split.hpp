@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "attention/kernels.hpp"
+#include "attention/schedule.hpp"
 #include "comm/split_evenly.hpp"
 
 namespace ringspan::attention {
@@ -20,6 +20,9 @@ struct HeadShare {
 /// its query heads near-evenly. Throws invalid_argument with the legal numbers of ranks if some
 /// rank would be left without heads.
 std::vector<HeadShare> split_heads(const Shape& shape, int ranks);
+
+/// The problem that the share is.
+Problem with_heads(Problem problem, const HeadShare& share);
 
 /// True if ranks hold copies of KV heads, so that their gradients have to be summed.
 inline bool replicates_kv(const Shape& shape, int ranks) { return shape.kv_heads < ranks; }

@@ -24,33 +24,27 @@ class RingPlan final : public Plan {
            std::vector<RingStep> steps)
       : comm_(std::move(comm)),
         kernels_(kernels),
-        contract_(std::move(contract)),
         steps_(std::move(steps)),
-        kv_format_{contract_.problem.shape, contract_.problem.shape.dtype},
-        queries_(comm_, kernels, contract_.problem, contract_.tokens),
+        queries_(comm_, kernels, std::move(contract)),
+        kv_format_{queries_.shape(), queries_.shape().dtype},
         ring_(comm_, steps_.size() > 1 ? kv_format_.bytes(largest_block()) : 0) {}
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
-    contract_.require(inputs, outputs);
-    auto* const kept = saved_to_fill<SavedLse>(*this, saved);
-    queries_.begin_forward(inputs);
+    queries_.begin_forward(*this, inputs, outputs, saved);
     load(inputs);
     for (const RingStep& step : steps_) {
       ring_.start(step.sent, step.received);              // the next block moves ...
       queries_.attend(in_use(step, inputs), step.tiles);  // ... while the one here is in use
       ring_.finish();
     }
-    queries_.end_forward(outputs, kept);
+    queries_.end_forward();
   }
 
   // The same loop. The gradient of a block's keys and values follows the block one step behind it,
   // gains a share at every rank, and comes home when all have seen the block.
   void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
                 const ConstTensorView& d_out, const Gradients& gradients) override {
-    contract_.require(inputs, outputs);
-    contract_.require(d_out, gradients);
-    const auto& kept = saved_to_read<SavedLse>(*this, saved);
-    queries_.begin_backward(inputs, outputs, kept, d_out, gradients);
+    queries_.begin_backward(*this, inputs, outputs, saved, d_out, gradients);
     gradient_ring_->begin({gradients.dk, gradients.dv});
     load(inputs);
     for (const RingStep& step : steps_) {
@@ -65,15 +59,15 @@ class RingPlan final : public Plan {
       ring_.finish();
     }
     gradient_ring_->finish();
-    queries_.end_backward(gradients);
+    queries_.end_backward();
   }
 
   std::unique_ptr<Saved> make_saved() override {
     if (!gradient_ring_) {
-      std::vector<GradientRing::Hop> hops;
-      for (const RingStep& step : steps_) hops.push_back(step.gradient);
+      std::vector<GradientRing::Move> moves;
+      for (const RingStep& step : steps_) moves.push_back(step.gradient);
       const KvFormat format{kv_format_.shape, accumulator(kv_format_.dtype)};
-      gradient_ring_.emplace(comm_, kernels_, format, largest_block(), hops);
+      gradient_ring_.emplace(comm_, kernels_, format, largest_block(), moves);
     }
     return queries_.make_saved(*this);
   }
@@ -90,7 +84,7 @@ class RingPlan final : public Plan {
   void load(const Inputs& inputs) {
     std::byte* own = ring_.begin().data();
     if (steps_.front().sent == 0) return;
-    const KvBlock block = kv_format_.block(own, contract_.tokens);
+    const KvBlock block = kv_format_.block(own, queries_.tokens());
     kernels_.copy(inputs.k, block.k);
     kernels_.copy(inputs.v, block.v);
   }
@@ -103,10 +97,9 @@ class RingPlan final : public Plan {
 
   comm::Communicator comm_;
   Kernels& kernels_;
-  ShardContract contract_;
   std::vector<RingStep> steps_;
-  KvFormat kv_format_;
   StationaryQueries queries_;
+  KvFormat kv_format_;
   comm::RingExchange ring_;
   std::optional<GradientRing> gradient_ring_;  // once there is a Saved
 };
@@ -120,8 +113,13 @@ class Ring final : public Schedule {
     return attention::shard(layout_, sequence, comm_.size(), comm_.rank());
   }
 
-  std::unique_ptr<Plan> plan(const Problem& problem) override {
+  void require_possible(const Problem& problem) const override {
     require_valid(problem);
+    require_few_tiles(layout_, problem.sequence, problem.mask);
+  }
+
+  std::unique_ptr<Plan> plan(const Problem& problem) override {
+    require_possible(problem);
     kernels_.prepare(problem.shape);
     ShardContract contract{problem, tokens(shard(problem.sequence)),
                            layout_rule(layout_, comm_.size(), comm_.rank())};

@@ -12,11 +12,11 @@ namespace ringspan::attention {
 
 /// One turn of the ring's loop on one rank: which block is here, and what moves meanwhile.
 struct RingStep {
-  std::int64_t tokens = 0;          // of the block that is here
-  std::vector<Tile> tiles = {};     // what this rank's queries see of it
-  std::int64_t sent = 0;            // bytes of K and V to next()
-  std::int64_t received = 0;        // bytes of K and V from prev()
-  GradientRing::Hop gradient = {};  // what follows them in the backward pass
+  std::int64_t tokens = 0;           // of the block that is here
+  std::vector<Tile> tiles = {};      // what this rank's queries see of it
+  std::int64_t sent = 0;             // bytes of K and V to next()
+  std::int64_t received = 0;         // bytes of K and V from prev()
+  GradientRing::Move gradient = {};  // what follows them in the backward pass
 };
 
 /// At step s a rank holds the block of the s-th rank behind it, for as long as that block travels:

@@ -57,13 +57,11 @@ constexpr auto kEntries = [] {
 }();
 
 const Known& find(std::string_view name) {
-  std::string names;
-  for (const Known& known : kKnown) {
-    if (known.entry.name == name) return known;
-    names += concat(names.empty() ? "" : ", ", known.entry.name);
-  }
-  RINGSPAN_REQUIRE(false, "unknown schedule '", name, "'; known are ", names);
-  return kKnown.front();
+  const auto known = std::find_if(kKnown.begin(), kKnown.end(),
+                                  [&](const Known& each) { return each.entry.name == name; });
+  RINGSPAN_REQUIRE(known != kKnown.end(), "unknown schedule '", name, "'; known are ",
+                   name_list(kEntries, &ScheduleEntry::name));
+  return *known;
 }
 
 }  // namespace

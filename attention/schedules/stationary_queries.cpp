@@ -17,33 +17,37 @@ Logits logits(const Problem& problem) {
 }  // namespace
 
 StationaryQueries::StationaryQueries(comm::Communicator comm, Kernels& kernels,
-                                     const Problem& problem, std::int64_t tokens)
-    : comm_(std::move(comm)), kernels_(kernels), shape_(problem.shape), tokens_(tokens) {
-  out_ = per_query(shape_.value_dim);
+                                     ShardContract contract)
+    : comm_(std::move(comm)), kernels_(kernels), contract_(std::move(contract)) {
+  out_ = per_query(shape().value_dim);
   max_ = per_query(1);
   sum_ = per_query(1);
   partial_ = {out_, max_, sum_};
-  forward_.logits = backward_.logits = logits(problem);
-  if (problem.sinks) {
-    d_sinks_ = Tensor(comm_.device(), accumulator(shape_.dtype), 1, 1, shape_.heads, 1);
+  forward_.logits = backward_.logits = logits(contract_.problem);
+  if (contract_.problem.sinks) {
+    d_sinks_ = Tensor(comm_.device(), accumulator(shape().dtype), 1, 1, shape().heads, 1);
     d_sinks_staging_ = comm_.device().allocate(d_sinks_.view().bytes());
   }
 }
 
 Tensor StationaryQueries::per_query(std::int64_t head_dim) const {
-  return Tensor(comm_.device(), accumulator(shape_.dtype), shape_.batch, tokens_, shape_.heads,
+  return Tensor(comm_.device(), accumulator(shape().dtype), shape().batch, tokens(), shape().heads,
                 head_dim);
 }
 
 std::unique_ptr<SavedLse> StationaryQueries::make_saved(const Plan& plan) {
   if (!delta_.buffer()) {
     delta_ = per_query(1);
-    if (accumulator(shape_.dtype) != shape_.dtype) dq_ = per_query(shape_.head_dim);
+    if (accumulator(shape().dtype) != shape().dtype) dq_ = per_query(shape().head_dim);
   }
   return std::make_unique<SavedLse>(plan, per_query(1));
 }
 
-void StationaryQueries::begin_forward(const Inputs& inputs) {
+void StationaryQueries::begin_forward(const Plan& plan, const Inputs& inputs,
+                                      const Outputs& outputs, Saved* saved) {
+  contract_.require(inputs, outputs);
+  saved_ = saved_to_fill<SavedLse>(plan, saved);
+  outputs_ = outputs;
   forward_.q = inputs.q;
   sinks_ = inputs.sinks;
   kernels_.fill(partial_.out, 0);
@@ -59,19 +63,23 @@ void StationaryQueries::attend(const KvView& kv, std::span<const Tile> tiles) {
   kernels_.forward(forward_, partial_);
 }
 
-void StationaryQueries::end_forward(const Outputs& outputs, SavedLse* saved) {
-  const TensorView lse = saved ? saved->lse.view() : outputs.lse;
-  kernels_.finalize(partial_, sinks_.data ? &sinks_ : nullptr, outputs.out, lse);
-  if (!saved) return;
-  if (outputs.lse.data) kernels_.copy(lse, outputs.lse);
-  saved->filled = true;
+void StationaryQueries::end_forward() {
+  const TensorView lse = saved_ ? saved_->lse.view() : outputs_.lse;
+  kernels_.finalize(partial_, sinks_.data ? &sinks_ : nullptr, outputs_.out, lse);
+  if (!saved_) return;
+  if (outputs_.lse.data) kernels_.copy(lse, outputs_.lse);
+  saved_->filled = true;
 }
 
-void StationaryQueries::begin_backward(const Inputs& inputs, const Outputs& outputs,
-                                       const SavedLse& saved, const ConstTensorView& d_out,
-                                       const Gradients& gradients) {
+void StationaryQueries::begin_backward(const Plan& plan, const Inputs& inputs,
+                                       const Outputs& outputs, const Saved& saved,
+                                       const ConstTensorView& d_out, const Gradients& gradients) {
+  contract_.require(inputs, outputs);
+  contract_.require(d_out, gradients);
+  const auto& kept = saved_to_read<SavedLse>(plan, saved);
+  gradients_ = gradients;
   backward_.q = inputs.q;
-  backward_.lse = saved.lse;
+  backward_.lse = kept.lse;
   backward_.delta = delta_;
   backward_.d_out = d_out;
   sinks_ = inputs.sinks;
@@ -79,7 +87,7 @@ void StationaryQueries::begin_backward(const Inputs& inputs, const Outputs& outp
   if (sinks_.data) kernels_.fill(d_sinks, 0);
   kernels_.delta(outputs.out, d_out, backward_.lse, sinks_.data ? &sinks_ : nullptr, delta_,
                  sinks_.data ? &d_sinks : nullptr);
-  dq_in_use_ = gradients.dq.dtype == accumulator(shape_.dtype) ? gradients.dq : TensorView(dq_);
+  dq_in_use_ = gradients.dq.dtype == accumulator(shape().dtype) ? gradients.dq : TensorView(dq_);
   kernels_.fill(dq_in_use_, 0);
 }
 
@@ -92,13 +100,13 @@ void StationaryQueries::differentiate(const KvView& kv, std::span<const Tile> ti
   kernels_.backward(backward_, dq_in_use_, gradient.k, gradient.v);
 }
 
-void StationaryQueries::end_backward(const Gradients& gradients) {
-  if (dq_in_use_.data != gradients.dq.data) kernels_.copy(dq_in_use_, gradients.dq);
+void StationaryQueries::end_backward() {
+  if (dq_in_use_.data != gradients_.dq.data) kernels_.copy(dq_in_use_, gradients_.dq);
   if (!sinks_.data) return;
-  const auto element = shape_.dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
+  const auto element = shape().dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
   comm::all_reduce(comm_, comm::whole(d_sinks_.buffer()), element, comm::Reduction::sum,
                    d_sinks_staging_);
-  kernels_.copy(d_sinks_, gradients.d_sinks);
+  kernels_.copy(d_sinks_, gradients_.d_sinks);
 }
 
 }  // namespace ringspan::attention

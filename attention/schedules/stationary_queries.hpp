@@ -9,6 +9,7 @@
 #include "attention/schedule.hpp"
 #include "attention/schedules/kv_block.hpp"
 #include "attention/schedules/plan_saved.hpp"
+#include "attention/schedules/shard_contract.hpp"
 
 namespace ringspan::attention {
 
@@ -19,33 +20,37 @@ struct SavedLse final : PlanSaved {
 };
 
 /// The side of attention that stays on its rank while keys and values come by: forward the softmax
-/// state of the queries, backward their delta and dq. What the schedules that move K and V share.
+/// state of the queries, backward their delta and dq. What the plans that move K and V share, the
+/// check of their arguments included.
 class StationaryQueries {
  public:
-  StationaryQueries(comm::Communicator comm, Kernels& kernels, const Problem& problem,
-                    std::int64_t tokens);
+  StationaryQueries(comm::Communicator comm, Kernels& kernels, ShardContract contract);
+
+  const Shape& shape() const { return contract_.problem.shape; }
+  std::int64_t tokens() const { return contract_.tokens; }
 
   /// For the plan that this belongs to. The first call also reserves what the backward pass needs.
   std::unique_ptr<SavedLse> make_saved(const Plan& plan);
 
-  void begin_forward(const Inputs& inputs);
+  /// Throws invalid_argument for what the plan was not made for.
+  void begin_forward(const Plan& plan, const Inputs& inputs, const Outputs& outputs, Saved* saved);
   void attend(const KvView& kv, std::span<const Tile> tiles);
-  void end_forward(const Outputs& outputs, SavedLse* saved);
+  void end_forward();
 
-  void begin_backward(const Inputs& inputs, const Outputs& outputs, const SavedLse& saved,
-                      const ConstTensorView& d_out, const Gradients& gradients);
+  /// Throws invalid_argument for what the plan was not made for.
+  void begin_backward(const Plan& plan, const Inputs& inputs, const Outputs& outputs,
+                      const Saved& saved, const ConstTensorView& d_out, const Gradients& gradients);
   /// Adds the block's share to dq, and this rank's share to the block's gradient.
   void differentiate(const KvView& kv, std::span<const Tile> tiles, const KvBlock& gradient);
   /// Collective if the problem has sinks.
-  void end_backward(const Gradients& gradients);
+  void end_backward();
 
  private:
   Tensor per_query(std::int64_t head_dim) const;
 
   comm::Communicator comm_;
   Kernels& kernels_;
-  Shape shape_;
-  std::int64_t tokens_;
+  ShardContract contract_;
   Partial partial_;
   Tensor out_, max_, sum_;  // the memory of partial_
   Tensor delta_;
@@ -57,6 +62,9 @@ class StationaryQueries {
   ForwardBlock forward_;
   BackwardBlock backward_;
   ConstTensorView sinks_;
+  Outputs outputs_;
+  SavedLse* saved_ = nullptr;
+  Gradients gradients_;
   TensorView dq_in_use_;
 };
 

@@ -254,14 +254,18 @@ class Ulysses final : public Schedule {
     return piece(inner_->shard(sequence), comm_.size(), comm_.rank());
   }
 
-  std::unique_ptr<Plan> plan(const Problem& problem) override {
+  void require_possible(const Problem& problem) const override {
     require_valid(problem);
+    for (const HeadShare& share : split_heads(problem.shape, comm_.size())) {
+      inner_->require_possible(with_heads(problem, share));
+    }
+  }
+
+  std::unique_ptr<Plan> plan(const Problem& problem) override {
+    require_possible(problem);
     if (comm_.size() == 1) return inner_->plan(problem);
     std::vector<HeadShare> shares = split_heads(problem.shape, comm_.size());
-    Problem own_heads = problem;
-    own_heads.shape.heads = shares[comm_.rank()].heads.count;
-    own_heads.shape.kv_heads = shares[comm_.rank()].kv_heads.count;
-    std::unique_ptr<Plan> inner = inner_->plan(own_heads);
+    std::unique_ptr<Plan> inner = inner_->plan(with_heads(problem, shares[comm_.rank()]));
 
     std::vector<std::int64_t> counts;
     const Shard of_group = inner_->shard(problem.sequence);

@@ -35,7 +35,7 @@ void expect_paired(const AllSteps& all, std::size_t s) {
     gradients_sent += mine.gradient.sent;
     if (mine.gradient.sent == 0) continue;
     const int owner = (rank - step + ranks) % ranks, to = mine.gradient.sent_to;
-    const GradientRing::Hop& theirs = all[to][s].gradient;
+    const GradientRing::Move& theirs = all[to][s].gradient;
     if (step > 0 && to == owner) {
       EXPECT_EQ(mine.gradient.sent, theirs.home);
       EXPECT_EQ(theirs.home_from, rank);

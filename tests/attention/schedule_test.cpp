@@ -2,6 +2,7 @@
 // What schedules and plans refuse, saved passes, composition.
 #include "attention/schedule.hpp"
 
+#include "comm/collectives.hpp"
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
 #include "tests/attention/schedule_run.hpp"
@@ -82,6 +83,49 @@ TEST_F(ScheduleTest, ProblemsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(with([](Problem& p) { p.softcap = std::nan(""); }), HasSubstr("softcap is nan"));
   EXPECT_THAT(with([](Problem& p) { p.softmax_scale = 1 / 0.0; }), HasSubstr("softmax_scale"));
   EXPECT_THAT(with([](Problem& p) { p.sequence.length = 1ll << 60; }), HasSubstr("64 bits"));
+}
+
+/// What planning is refused with, which must be the same on all ranks and leave them usable.
+void expect_refused_alike(const comm::Communicator& comm, Schedule& schedule,
+                          const Problem& problem, const std::string& message) {
+  try {
+    (void)schedule.plan(problem);
+    ADD_FAILURE() << "nothing was refused on rank " << comm.rank();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr(message)) << "rank " << comm.rank();
+  }
+  comm::barrier(comm);
+}
+
+// Three heads on two ranks are two and one, and one head cannot be cut again.
+TEST_F(ScheduleTest, WhatOneRankCannotDoIsRefusedOnAll) {
+  const Problem problem = make_problem("causal", 16, {.heads = 3, .kv_heads = 3});
+  comm::test::launch({.ranks = 4, .deadline = 5}, [&](const comm::Communicator& comm) {
+    const auto kernels = make_kernels("reference", comm.device());
+    const comm::Communicator low = comm.split(comm.rank() / 2, 0);
+    const comm::Communicator high = comm.split(comm.rank() % 2, 0);
+    const auto direct = comm::AllToAllAlgorithm::direct;
+    auto ring = make_ring(comm.split(comm.rank(), 0), *kernels, LayoutKind::contiguous);
+    const auto nested =
+        make_ulysses(low, *kernels, make_ulysses(high, *kernels, std::move(ring), direct), direct);
+    expect_refused_alike(comm, *nested, problem, "1 heads on 2 ranks");
+  });
+}
+
+// Only the first rank would meet more tiles than are allowed: the others have padding.
+TEST_F(ScheduleTest, TooManyDocumentsAreRefusedOnAllRanks) {
+  Problem problem = make_problem("full", 4 * kMaxTiles, {.head_dim = 1, .value_dim = 1});
+  problem.mask.documents = true;
+  problem.sequence.documents.assign(kMaxTiles + 1, 1);
+  comm::test::launch({.ranks = 2, .deadline = 20}, [&](const comm::Communicator& comm) {
+    const auto kernels = make_kernels("reference", comm.device());
+    for (const char* name : {"ring", "all_gather_kv"}) {
+      const ScheduleOptions contiguous{.layout = LayoutKind::contiguous};
+      const auto schedule = make_schedule(name, comm, *kernels, contiguous);
+      expect_refused_alike(comm, *schedule, problem, "1048577 documents");
+    }
+  });
 }
 
 // A wrong local length, such as that of an unsharded tensor, is refused before anything moves.
