@@ -15,6 +15,7 @@
 #include "bench/primitives/command.hpp"
 #include "bench/probe.hpp"
 #include "bench/processes.hpp"
+#include "bench/run/simulation_process.hpp"
 #include "bench/sweep.hpp"
 #include "comm/error.hpp"
 
@@ -74,6 +75,10 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_st("ringspan"));
   spdlog::set_pattern("%n: %v");
   try {
+    if (argc == 2 && argv[1] == kSimulateCommand) {
+      simulate_one_point();
+      return kExitOk;
+    }
     return run({argv, static_cast<std::size_t>(argc)});
   } catch (const Error& error) {
     spdlog::error("{}", error.what());

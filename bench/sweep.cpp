@@ -10,6 +10,7 @@
 #include "bench/hosts.hpp"
 #include "bench/interrupt.hpp"
 #include "bench/run/measure.hpp"
+#include "bench/run/simulation_process.hpp"
 #include "bench/sweep_rows.hpp"
 #include "comm/error.hpp"
 
@@ -65,7 +66,8 @@ class Sweep {
     Outcome outcome;
     const auto run = [&] {
       try {
-        outcome.measurement = measure(point, options_.measure, known_costs_);
+        outcome.measurement = point.simulated() ? simulate_apart(point, options_.measure)
+                                                : measure(point, options_.measure, known_costs_);
       } catch (...) {
         outcome.failure = std::current_exception();
       }

@@ -20,6 +20,7 @@
 #include "bench/rows/efficiency.hpp"
 #include "bench/run/bytes_needed.hpp"
 #include "bench/run/rank_run.hpp"
+#include "bench/run/simulate.hpp"
 #include "bench/sweep.hpp"
 
 namespace ringspan::bench {
@@ -83,7 +84,11 @@ std::optional<std::size_t> SweepRows::next() {
     const Point& point = points_[missing_[at_]];
     progress_.begin(point);
     try {
-      require_memory(point);
+      if (point.simulated()) {
+        require_simulable(point, cluster(point));
+      } else {
+        require_memory(point);
+      }
       return missing_[at_];
     } catch (const Error&) {
       add(refused(point, std::current_exception()));
@@ -110,8 +115,9 @@ void SweepRows::require_memory(const Point& point) const {
 }
 
 Row SweepRows::empty_row(const Point& point) const {
-  return {hosts_.machine().name(), kCommit, std::string(comm::backend(point.transport).world),
-          point, options_.measure.repeats};
+  const std::string world(comm::backend(point.transport).world);
+  if (point.simulated()) return {"simulated " + point.cluster, kCommit, world, point, 1};
+  return {hosts_.machine().name(), kCommit, world, point, options_.measure.repeats};
 }
 
 Row SweepRows::judged(const Point& point, const Measurement& measurement) {
@@ -124,6 +130,7 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
   if (row.status == "ok") fill_efficiencies(row, finished_);
   failed_ |= row.status != "ok";
   legal_ = true;
+  if (row.status == "ok" && point.simulated()) row.status = judge_fit(*row.result, cluster(point));
   return row;
 }
 
@@ -145,8 +152,16 @@ Row SweepRows::refused(const Point& point, const std::exception_ptr& reason) {
   return row;
 }
 
+const comm::Cluster& SweepRows::cluster(const Point& point) const {
+  return options_.axes.clusters.at(point.cluster);
+}
+
 /// The peak is measured when first needed, and once more before a row is called impossible.
 std::string SweepRows::judged_speed(const Point& point, const Result& result) {
+  if (point.simulated()) {
+    const double flops_per_second = cluster(point).gpu.flops_per_second;
+    return judge_speed(point, result, flops_per_second * 1e-9 * static_cast<double>(point.ranks));
+  }
   std::int64_t cores = 0;
   for (const Hosts::Share& host : hosts_.shares(point)) cores += std::min(host.ranks, host.cores);
   const auto used = static_cast<double>(cores);
@@ -187,10 +202,15 @@ void SweepRows::notes() {
         "while the cores compute");
   }
   const auto crowded = [this](const Point& point) {
+    if (point.simulated()) return false;
     const auto hosts = hosts_.shares(point);
     return std::any_of(hosts.begin(), hosts.end(),
                        [](const Hosts::Share& host) { return host.ranks > host.cores; });
   };
+  if (any([](const Point& p) { return p.simulated(); })) {
+    spdlog::info(
+        "rows of the world 'simulated' are predictions: virtual time of a described cluster");
+  }
   if (any(crowded)) {
     spdlog::info(
         "some points have more ranks than the {} cores: they are correct, but their "

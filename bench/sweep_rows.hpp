@@ -45,6 +45,7 @@ class SweepRows {
   void notes();
   void note_unchecked(const Measurement& measurement);
   void note_costs(const ProbedCosts& probed);
+  const comm::Cluster& cluster(const Point& point) const;
   void require_memory(const Point& point) const;
   Row empty_row(const Point& point) const;
   Row judged(const Point& point, const Measurement& measurement);

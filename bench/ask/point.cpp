@@ -36,7 +36,10 @@ std::int64_t global_tokens(const Point& point) {
 }
 
 /// Ranks on the node that has most of them.
-std::int64_t ranks_per_node(const Point& point, std::span<const int> nodes) {
+std::int64_t ranks_per_node(const Point& point, const Axes& axes, std::span<const int> nodes) {
+  if (const auto cluster = axes.clusters.find(point.cluster); cluster != axes.clusters.end()) {
+    return std::min<std::int64_t>(point.ranks, cluster->second.gpus_per_node);
+  }
   const auto ranks = static_cast<std::size_t>(point.ranks);
   if (!comm::backend(point.transport).process || ranks > nodes.size()) return point.ranks;
   std::map<int, std::int64_t> on_node;
@@ -46,15 +49,25 @@ std::int64_t ranks_per_node(const Point& point, std::span<const int> nodes) {
       ->second;
 }
 
+/// What goes without saying in one world and not in the other.
+void settle_world(Point& point) {
+  const bool simulated = point.simulated();
+  if (simulated) point.device = "simulated";
+  if (!simulated) point.cluster.clear();
+  if (point.kernel.empty()) point.kernel = simulated ? "modelled" : "cpu";
+  if (point.dtype.empty()) point.dtype = simulated ? "bf16" : "fp32";
+}
+
 /// Fills in what was left open, and clears what the schedule does not have.
-void settle(Point& point, std::span<const int> nodes) {
+void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
+  settle_world(point);
   const ScheduleEntry& schedule = schedule_entry(point.schedule);
   if (point.tokens_per_rank > 0) point.sequence_length = global_tokens(point);
   if (point.kv_heads == 0) point.kv_heads = point.heads;
   if (point.value_dim == 0) point.value_dim = point.head_dim;
   point.pretended_ranks_per_node = std::min(point.ranks_per_node, point.ranks);
   point.ranks_per_node = point.pretended_ranks_per_node > 0 ? point.pretended_ranks_per_node
-                                                            : ranks_per_node(point, nodes);
+                                                            : ranks_per_node(point, axes, nodes);
 
   if (!schedule.takes_layout || point.layout.empty()) {
     point.layout = attention::name(schedule.layout);
@@ -92,8 +105,12 @@ void require_used(const Axes& axes, const std::vector<Point>& points) {
 
 }  // namespace
 
+bool Point::simulated() const { return comm::backend(transport).world == "simulated"; }
+
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
   std::vector<Point> product(1);
+  product[0].kernel.clear();
+  product[0].dtype.clear();
   for (const auto& axis : axes.numbers) {
     multiply(product, axis.values,
              [&](Point& point, std::int64_t value) { point.*axis.member = value; });
@@ -115,7 +132,7 @@ std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
   std::set<Point> seen;
   std::vector<Point> distinct;
   for (Point& point : product) {
-    settle(point, nodes);
+    settle(point, axes, nodes);
     if (seen.insert(point).second) distinct.push_back(std::move(point));
   }
   std::stable_sort(distinct.begin(), distinct.end(),

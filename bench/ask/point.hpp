@@ -3,11 +3,13 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "attention/schedule.hpp"
+#include "comm/cluster.hpp"
 
 namespace ringspan::bench {
 
@@ -23,6 +25,7 @@ struct Point {
   std::int64_t heads = 1, kv_heads = 0, head_dim = 64, value_dim = 0;
   std::string mask = "causal";
 
+  bool simulated() const;
   bool has_forward() const { return pass != "backward"; }
   bool has_backward() const { return pass != "forward"; }
 
@@ -40,6 +43,7 @@ struct Axes {
   std::vector<Axis<std::string>> names;
   std::vector<Axis<std::int64_t>> numbers;
   std::vector<std::string> models;  // each sets heads, kv_heads and head_dim; empty: the axes do
+  std::map<std::string, comm::Cluster> clusters;  // that Point::cluster names
 };
 
 /// Every combination once, with what was left open filled in and axes that a schedule does not have

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/ask/axes.hpp"
+#include "bench/ask/cluster_file.hpp"
 #include "bench/ask/mask_text.hpp"
 #include "bench/ask/models.hpp"
 #include "comm/error.hpp"
@@ -17,10 +18,12 @@ namespace {
 constexpr OptionEntry kEntries[] = {
     {"--transport", "how bytes move between ranks [threads]"},
     {"--device", "where memory lives and kernels run [host]"},
-    {"--cluster", "the simulated cluster (not in this build)"},
+    {"--cluster", "simulated: kinds of nodes such as h800, or cluster files"},
     {"--schedule", "ring, striped, zigzag, ulysses, usp, all_gather_kv [all of them]"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
-    {"--kernel", "cpu, reference, null [cpu]"},
+    {"--kernel",
+     "cpu, reference, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or :cudnn, and "
+     "+fused behind these [cpu; modelled]"},
     {"--ranks", "number of ranks [1,2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},
     {"--ulysses-degree", "usp: ranks that share heads [the ranks of a node]"},
@@ -37,7 +40,7 @@ constexpr OptionEntry kEntries[] = {
     {"--head-dim", "size of a query and a key [64]"},
     {"--value-dim", "size of a value [as --head-dim]"},
     {"--model", "heads, KV heads and head_dim of a model, in place of those options"},
-    {"--dtype", "fp32, bf16, fp16, fp64 [fp32]"},
+    {"--dtype", "fp32, bf16, fp16, fp64 [fp32; simulated: bf16]"},
     {"--mask",
      "full, causal, window:LEFT[:RIGHT], documents:N,N,..., documents:sampled, "
      "joined by + [causal]"},
@@ -96,8 +99,6 @@ std::int64_t integer(const Texts& texts, std::string_view option, std::int64_t o
 
 /// Says why an option of the command line's contract cannot be used here.
 void require_built(const Texts& texts) {
-  RINGSPAN_REQUIRE(!texts.has("--cluster"),
-                   "--cluster: clusters belong to the simulated transport, which is not built");
   RINGSPAN_REQUIRE(!texts.has("--inner-ring"),
                    "--inner-ring: belongs to double_ring, which is not built");
   for (const std::string& what : items("--backward", texts.text("--backward", "kv"))) {
@@ -115,6 +116,34 @@ void require_mask(const std::string& mask) {
   }
 }
 
+std::vector<std::string_view> known_kernels() {
+  std::vector<std::string_view> known = known_names(attention::kernel_families());
+  const std::vector<std::string_view> modelled = known_names(attention::modelled_kernel_families());
+  known.insert(known.end(), modelled.begin(), modelled.end());
+  return known;
+}
+
+/// Transports that simulate need a cluster, and only they have a use for one.
+void add_clusters(const Texts& texts, Axes& axes) {
+  const std::vector<std::string>& transports = axes.names[0].values;
+  const bool simulated = std::any_of(transports.begin(), transports.end(), [](const auto& name) {
+    return comm::backend(name).world == "simulated";
+  });
+  RINGSPAN_REQUIRE(simulated || !texts.has("--cluster"),
+                   "--cluster: belongs to --transport simulated, which is not asked for");
+  if (!simulated) return;
+  std::string known;
+  for (const std::string& name : known_clusters()) known += concat(known.empty() ? "" : ", ", name);
+  RINGSPAN_REQUIRE(texts.has("--cluster"), "--cluster: simulated ranks need one; known are ", known,
+                   ", and files");
+  RINGSPAN_REQUIRE(!texts.has("--check") || transports.size() > 1,
+                   "--check: simulated ranks have no data that could be checked");
+  axes.names.push_back({&Point::cluster, items("--cluster", texts.text("--cluster", ""))});
+  for (const std::string& given : axes.names.back().values) {
+    axes.clusters.emplace(given, read_cluster(given));
+  }
+}
+
 Axes name_axes(const Texts& texts) {
   Axes axes;
   const auto add = [&](std::string_view option, std::string Point::*member,
@@ -127,9 +156,10 @@ Axes name_axes(const Texts& texts) {
     schedules += concat(schedules.empty() ? "" : ",", entry.name);
   }
   add("--transport", &Point::transport, "threads", known_names(comm::backends()));
+  add_clusters(texts, axes);
   add("--device", &Point::device, "host", {"host"});
-  add("--kernel", &Point::kernel, "cpu", known_names(attention::kernel_families()));
-  add("--dtype", &Point::dtype, "fp32", {"fp32", "bf16", "fp16", "fp64"});
+  add("--kernel", &Point::kernel, "", known_kernels());
+  add("--dtype", &Point::dtype, "", {"fp32", "bf16", "fp16", "fp64"});
   add("--pass", &Point::pass, "forward", {"forward", "backward", "both"});
   axes.names.push_back({&Point::mask, masks("--mask", texts.text("--mask", "causal"))});
   for (const std::string& mask : axes.names.back().values) require_mask(mask);

@@ -52,7 +52,13 @@ std::string judge_speed(const Point& point, const Result& result, double peak_gf
   const double gflops = result.tflops_per_rank.value_or(0) * static_cast<double>(point.ranks) * 1e3;
   if (gflops <= peak_gflops) return "ok";
   return concat("invalid: ", gflops, " GFLOP/s exceed the peak of ", peak_gflops,
-                " of the cores used");
+                " of what computed");
+}
+
+std::string judge_fit(const Result& result, const comm::Cluster& cluster) {
+  if (result.peak_bytes <= cluster.gpu.memory_bytes) return "ok";
+  return concat("does not fit: ", static_cast<double>(result.peak_bytes) * 1e-9,
+                " GB per rank; a GPU has ", static_cast<double>(cluster.gpu.memory_bytes) * 1e-9);
 }
 
 }  // namespace ringspan::bench

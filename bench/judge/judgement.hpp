@@ -6,6 +6,7 @@
 
 #include "bench/judge/result.hpp"
 #include "bench/run/measure.hpp"
+#include "comm/cluster.hpp"
 
 namespace ringspan::bench {
 
@@ -19,5 +20,9 @@ std::string judge(const Measurement& measurement);
 /// "ok", or "invalid: ..." if the ranks together cannot have computed so fast. `peak_gflops`: of
 /// all cores that they used.
 std::string judge_speed(const Point& point, const Result& result, double peak_gflops);
+
+/// "ok", or "does not fit: ..." if a rank takes more memory than a GPU has: the figures are right,
+/// but of no use there.
+std::string judge_fit(const Result& result, const comm::Cluster& cluster);
 
 }  // namespace ringspan::bench

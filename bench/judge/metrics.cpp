@@ -72,11 +72,11 @@ Metrics metrics(const Times& times, std::int64_t ranks) {
 
   // The three below divide by M. They would say nothing where M drowns in the noise of O - S (or
   // that is not known), where it is below 1 % of O, or on one rank, whose M is packing alone.
-  if (ranks == 1 || times.overlapped.size() < kFewestForNoise) return m;
+  if (ranks == 1 || (!times.exact && times.overlapped.size() < kFewestForNoise)) return m;
   const double least = std::max(3 * noise(times.overlapped, times.synchronised), 0.01 * m.median);
   if (m.communication >= least) {
     m.hidden = 1 - m.exposed / m.communication;
-    m.hideable = median(ratios(times.hideable, times.communication));
+    if (!times.hideable.empty()) m.hideable = median(ratios(times.hideable, times.communication));
   }
 
   // 1: O = max(S, M), all that can overlap does; 0: O = S + M, nothing does; below 0: harmful.

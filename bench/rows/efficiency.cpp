@@ -14,9 +14,9 @@ const std::string& cell(const Cells& cells, std::string_view name) { return cell
 
 /// True for an ok row of one rank that solved the problem of `row` at another sequence length.
 bool is_baseline(const Cells& candidate, const Cells& row, std::int64_t sequence_length) {
-  constexpr std::string_view kSame[] = {"machine",  "world",     "transport", "device", "kernel",
-                                        "pass",     "dtype",     "batch",     "heads",  "kv_heads",
-                                        "head_dim", "value_dim", "mask"};
+  constexpr std::string_view kSame[] = {"machine",  "world",    "transport", "device", "cluster",
+                                        "kernel",   "pass",     "dtype",     "batch",  "heads",
+                                        "kv_heads", "head_dim", "value_dim", "mask"};
   const bool same = std::all_of(std::begin(kSame), std::end(kSame), [&](std::string_view name) {
     return cell(candidate, name) == cell(row, name);
   });

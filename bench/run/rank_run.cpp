@@ -47,6 +47,7 @@ RankRun::RankRun(const comm::Communicator& world, const Point& point, const Meas
     return Tensor(device, shape.dtype, shape.batch, tokens, heads, head_dim);
   };
   const auto filled = [&](InputTensor which, std::int64_t heads, std::int64_t head_dim) {
+    if (device.cluster()) return tensor(heads, head_dim);  // there is nothing to be filled
     // Planning and filling take their time on long sequences and talk to nobody; here a rank learns
     // that the point has been given up.
     comm::barrier(world_);
@@ -60,7 +61,7 @@ RankRun::RankRun(const comm::Communicator& world, const Point& point, const Meas
   out_ = tensor(shape.heads, shape.value_dim);
   if (problem_.sinks) {
     sinks_ = Tensor(device, DType::f32, 1, 1, shape.heads, 1);
-    values.fill(InputTensor::sinks, {{0, 1, 1}}, *kernels_, sinks_);
+    if (!device.cluster()) values.fill(InputTensor::sinks, {{0, 1, 1}}, *kernels_, sinks_);
   }
   if (!point.has_backward()) return;
   d_out_ = filled(InputTensor::d_out, shape.heads, shape.value_dim);

@@ -17,7 +17,9 @@ struct Times {
   std::vector<double> kernel_compute;     // in C
   std::vector<double> kernel_overlapped;  // in O
 
-  std::vector<double> hideable;  // seconds, mean over ranks
+  std::vector<double> hideable;  // seconds, mean over ranks; none: not known
+
+  bool exact = false;  // virtual time: there is no noise, and one iteration tells all
 };
 
 }  // namespace ringspan::bench

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/simulate.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/run/rank_run.hpp"
+#include "comm/error.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+struct Mode {
+  RunMode mode;
+  std::vector<double> Times::*seconds;
+  std::vector<double> Times::*kernel_seconds;  // or none
+};
+
+constexpr Mode kModes[] = {
+    {kOverlapped, &Times::overlapped, &Times::kernel_overlapped},
+    {kCompute, &Times::compute, &Times::kernel_compute},
+    {kSynchronised, &Times::synchronised, nullptr},
+    {kCommunication, &Times::communication, nullptr},
+};
+
+/// What all ranks of a point measure together. They take turns on one thread.
+class Simulation {
+ public:
+  Simulation(const Point& point, const MeasureOptions& options)
+      : point_(point), options_(options), modes_(static_cast<std::size_t>(point.ranks), nullptr) {
+    const auto ranks = static_cast<std::size_t>(point.ranks);
+    result_.sent.resize(ranks);
+    result_.closed_form.resize(ranks);
+    result_.times.exact = true;
+    for (const Mode& mode : kModes) {
+      (result_.times.*mode.seconds).assign(1, 0);
+      if (mode.kernel_seconds) (result_.times.*mode.kernel_seconds).assign(1, 0);
+    }
+  }
+
+  void run(const comm::Communicator& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    RankRun run(world, point_, options_);
+    for (const Mode& mode : kModes) {
+      modes_[rank] = &mode;
+      double& longest = (result_.times.*mode.seconds)[0];
+      longest = std::max(longest, run.run(mode.mode));
+      modes_[rank] = nullptr;
+      if (mode.seconds != &Times::overlapped) continue;
+      result_.sent[rank] = run.sent();
+      result_.peak_bytes = std::max(result_.peak_bytes, world.device().memory().peak);
+    }
+    result_.closed_form[rank] = run.closed_form();
+  }
+
+  /// Everything that a rank runs in a mode ends before its clock does.
+  void trace(const comm::TraceSpan& span) {
+    const Mode* mode = modes_[static_cast<std::size_t>(span.rank)];
+    if (span.kind != comm::TraceSpan::Kind::kernel || !mode || !mode->kernel_seconds) return;
+    (result_.times.*mode->kernel_seconds)[0] += span.end - span.start;
+  }
+
+  Measurement result() && { return std::move(result_); }
+
+ private:
+  const Point& point_;
+  const MeasureOptions& options_;
+  std::vector<const Mode*> modes_;  // [rank]: what is being timed there
+  Measurement result_;
+};
+
+}  // namespace
+
+void require_simulable(const Point& point, const comm::Cluster& cluster) {
+  RINGSPAN_REQUIRE(point.kernel.starts_with("modelled") || point.kernel == "null", "kernel ",
+                   point.kernel,
+                   " works on data, and simulated ranks have none; theirs are "
+                   "modelled and null");
+  RINGSPAN_REQUIRE(point.hop == "copy", "hop ", point.hop,
+                   ": simulated ranks share no memory; it must be copy");
+  comm::places(cluster, static_cast<int>(point.ranks),
+               static_cast<int>(point.pretended_ranks_per_node));
+}
+
+Measurement simulate(const Point& point, const MeasureOptions& options,
+                     const comm::Cluster& cluster) {
+  problem(point, options);  // refuses an illegal one before any rank starts
+  require_simulable(point, cluster);
+  comm::Cluster used = cluster;
+  used.nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node);
+  used.noise_seed = options.seed;
+
+  Simulation simulation(point, options);
+  comm::LaunchOptions launch;
+  launch.ranks = static_cast<int>(point.ranks);
+  launch.ranks_per_node = static_cast<int>(point.pretended_ranks_per_node);
+  launch.cluster = std::make_shared<const comm::Cluster>(std::move(used));
+  launch.trace = [&](const comm::TraceSpan& span) { simulation.trace(span); };
+  comm::launch(point.transport, launch,
+               [&](const comm::Communicator& world) { simulation.run(world); });
+  return std::move(simulation).result();
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bench/ask/measure_options.hpp"
+#include "bench/ask/point.hpp"
+#include "bench/run/measure.hpp"
+#include "comm/cluster.hpp"
+
+namespace ringspan::bench {
+
+/// Throws invalid_argument for a point that cannot be simulated on this cluster.
+void require_simulable(const Point& point, const comm::Cluster& cluster);
+
+/// measure() in virtual time: the four modes once each, which is exact. One cluster per process.
+Measurement simulate(const Point& point, const MeasureOptions& options,
+                     const comm::Cluster& cluster);
+
+}  // namespace ringspan::bench

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "bench/ask/measure_options.hpp"
+#include "bench/ask/point.hpp"
+#include "bench/run/measure.hpp"
+
+namespace ringspan::bench {
+
+/// simulate() in a process of its own: a simulation needs a fresh one, and what goes wrong in it
+/// stays there. Throws what refused or ended the point: aborted after --point-timeout or Ctrl-C,
+/// system if the process dies.
+Measurement simulate_apart(const Point& point, const MeasureOptions& options);
+
+/// How this program is called for that: as the only argument, with the task on standard input and
+/// the outcome on standard output.
+inline constexpr std::string_view kSimulateCommand = "simulate-one-point";
+void simulate_one_point();
+
+}  // namespace ringspan::bench

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ringspan sweep --transport simulated` as its users meet it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/rows/csv_reader.hpp"
+#include "tests/bench/command.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+class SimulatedCliTest : public CommandTest {
+ protected:
+  /// Rows of a sweep in virtual time.
+  std::vector<Cells> simulated(const Words& more, const std::string& cluster = "h800",
+                               const std::string& file = "a.csv") {
+    Words words{"sweep", "--cluster", cluster, "--csv", path(file)};
+    words.insert(words.end(), more.begin(), more.end());
+    if (std::find(more.begin(), more.end(), "--transport") == more.end()) {
+      words.insert(words.end(), {"--transport", "simulated"});
+    }
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return read_csv(path(file));
+  }
+
+  static std::string cell(const Cells& row, const char* name) { return row[column(name)]; }
+  static double number(const Cells& row, const char* name) { return std::stod(cell(row, name)); }
+};
+
+TEST_F(SimulatedCliTest, RowsSayWhichWorldTheyAreOf) {
+  const std::vector<Cells> rows = simulated({"--model", "llama3-8b", "--seq", "64Ki", "--ranks",
+                                             "1,16", "--schedule", "zigzag", "--pass", "both"});
+  ASSERT_EQ(rows.size(), 2u);
+  const Cells& row = rows[1];
+  EXPECT_EQ(cell(row, "status"), "ok");
+  EXPECT_EQ(cell(row, "world"), "simulated");
+  EXPECT_EQ(cell(row, "device"), "simulated");
+  EXPECT_EQ(cell(row, "machine"), "simulated h800");
+  EXPECT_EQ(cell(row, "cluster"), "h800");
+  EXPECT_EQ(cell(row, "kernel"), "modelled");
+  EXPECT_EQ(cell(row, "dtype"), "bf16");
+  EXPECT_EQ(cell(row, "ranks_per_node"), "8");
+  EXPECT_EQ(cell(row, "repeats"), "1");
+  EXPECT_EQ(cell(row, "max_abs_error"), "");
+  EXPECT_GT(number(row, "strong_efficiency"), 0.2);
+  EXPECT_LT(number(row, "strong_efficiency"), 1);
+  EXPECT_GT(number(row, "compute_slowdown"), 1) << "messages take multiprocessors";
+  EXPECT_LT(number(row, "compute_slowdown"), 1.4 + 1e-9);
+  EXPECT_GT(number(row, "hidden"), 0) << "exact, although measured once";
+}
+
+TEST_F(SimulatedCliTest, RunsAgainWithTheSameBits) {
+  const Words sweep{"--heads", "8", "--seq", "8Ki", "--ranks", "12", "--pass", "both"};
+  const std::vector<Cells> first = simulated(sweep), again = simulated(sweep, "h800", "b.csv");
+  ASSERT_EQ(first.size(), 6u);
+  EXPECT_EQ(first, again);
+}
+
+// What a schedule sends, and needs, does not depend on the world that it runs in.
+TEST_F(SimulatedCliTest, TrafficAndMemoryAreThoseOfThreads) {
+  const std::vector<Cells> rows = simulated({"--transport",
+                                             "threads,simulated",
+                                             "--kernel",
+                                             "null",
+                                             "--dtype",
+                                             "bf16",
+                                             "--ranks",
+                                             "6",
+                                             "--ranks-per-node",
+                                             "2",
+                                             "--ulysses-degree",
+                                             "2",
+                                             "--heads",
+                                             "12",
+                                             "--kv-heads",
+                                             "1,4,12",
+                                             "--head-dim",
+                                             "16",
+                                             "--seq",
+                                             "250",
+                                             "--pass",
+                                             "both",
+                                             "--warmup",
+                                             "0",
+                                             "--repeats",
+                                             "1",
+                                             "--mask",
+                                             "full,window:40,documents:100,60,90+causal"});
+  std::map<std::string, Words> figures;  // by point
+  int pairs = 0;
+  for (const Cells& row : rows) {
+    std::string point;
+    for (const char* axis : {"schedule", "pass", "ranks", "kv_heads", "mask"}) {
+      point += cell(row, axis) + ' ';
+    }
+    Words own;
+    for (const char* name : {"bytes_sent_per_rank", "inter_node_bytes_per_rank",
+                             "messages_sent_per_rank", "peak_bytes_per_rank", "status"}) {
+      own.push_back(cell(row, name));
+    }
+    const auto [other, first] = figures.emplace(point, own);
+    if (first) continue;
+    EXPECT_EQ(own, other->second) << point;
+    ++pairs;
+  }
+  EXPECT_EQ(pairs, 6 * 3 * 3);
+}
+
+TEST_F(SimulatedCliTest, WhatDoesNotFitIntoAGpuSaysSo) {
+  const std::vector<Cells> rows =
+      simulated({"--model", "llama2-7b", "--seq", "4Mi", "--ranks", "2", "--schedule", "ring"});
+  EXPECT_THAT(cell(rows.at(0), "status"), HasSubstr("does not fit: "));
+  EXPECT_THAT(cell(rows.at(0), "status"), HasSubstr("; a GPU has 80"));
+  EXPECT_NE(cell(rows.at(0), "median_s"), "");
+}
+
+TEST_F(SimulatedCliTest, ClustersThatCannotHoldTheRanksAreRefused) {
+  write("small.toml", "like = \"h800\"\nnodes = 2\n");
+  const std::vector<Cells> rows =
+      simulated({"--seq", "1Ki", "--schedule", "ring", "--ranks", "16,17"}, path("small.toml"));
+  EXPECT_EQ(cell(rows.at(0), "status"), "ok");
+  EXPECT_THAT(cell(rows.at(1), "status"), HasSubstr("17 ranks, but it holds 2 nodes of 8"));
+}
+
+TEST_F(SimulatedCliTest, BadInputIsRefusedInOneLine) {
+  const auto refused = [&](const Words& words, const std::string& reason) {
+    Words all{"sweep"};
+    all.insert(all.end(), words.begin(), words.end());
+    expect_refused(all, reason);
+  };
+  refused({"--transport", "simulated"}, "--cluster: simulated ranks need one; known are a100, ");
+  refused({"--cluster", "h800"}, "--cluster: belongs to --transport simulated");
+  refused({"--transport", "simulated", "--cluster", "h801"}, "--cluster: unknown cluster 'h801'");
+  refused({"--transport", "simulated", "--cluster", "h800", "--check"},
+          "--check: simulated ranks have no data");
+  refused({"--transport", "simulated", "--cluster", "h800", "--kernel", "cpu"},
+          "kernel cpu works on data, and simulated ranks have none");
+  refused({"--transport", "simulated", "--cluster", "h800", "--hop", "reference"},
+          "simulated ranks share no memory");
+  refused({"--transport", "simulated", "--cluster", "h800", "--kernel", "modelled:fa4"},
+          "no speed of fa4 is known on h800; known there are fa2, fa3, cudnn");
+  refused({"--transport", "simulated", "--cluster", "h800", "--dtype", "fp32"},
+          "no speed of fa3 is known in fp32; it is in bf16 and fp16");
+  refused({"--kernel", "modelled"},
+          "modelled kernels run on the simulated device, and not on host");
+  write("bad.toml", "like = \"h800\"\n[gpu]\nmultiprocessors = 0\n");
+  refused({"--transport", "simulated", "--cluster", path("bad.toml")},
+          "bad.toml, line 3: gpu.multiprocessors is 0");
+}
+
+TEST_F(SimulatedCliTest, APointThatTakesTooLongIsARow) {
+  const std::vector<Cells> rows = simulated(
+      {"--seq", "1Mi", "--ranks", "1024", "--schedule", "ring", "--point-timeout", "0.2"});
+  EXPECT_THAT(cell(rows.at(0), "status"), HasSubstr("--point-timeout 0.2 s"));
+}
+
+}  // namespace
+}  // namespace ringspan::bench
