@@ -9,22 +9,6 @@
 #include "comm/devices/host.hpp"
 
 namespace ringspan::comm::processes {
-namespace {
-
-// Bytes that each part but the last carries of a message of `parts` parts: no two numbers of parts
-// begin alike, so that a wrong size shows in the first part or in the last.
-std::int64_t part_bytes(std::int64_t parts) {
-  constexpr std::int64_t kPage = 4096;
-  return parts == 1 ? Wire::kLargestMessage : Wire::kLargestMessage - kPage * parts;
-}
-
-std::int64_t parts_of(std::int64_t bytes) {
-  std::int64_t parts = 1;
-  while (parts * part_bytes(parts) < bytes) ++parts;
-  return parts;
-}
-
-}  // namespace
 
 Engine::Engine(std::shared_ptr<Wire> wire, const LaunchOptions& options,
                std::shared_ptr<const World> world, bool crowded)
@@ -51,117 +35,6 @@ Engine::~Engine() {
     for (Direction* direction : {&operation->sends, &operation->recvs}) direction->parts.clear();
     static_cast<void>(new std::shared_ptr<Operation>(std::move(operation)));
   }
-}
-
-std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
-                                        std::string_view name, std::span<Send> sends,
-                                        std::span<Recv> recvs, bool counted) {
-  peers_.set_waiting({});
-  peers_.beat();
-  const std::shared_ptr<Operation> operation = blank_operation();
-  operation->channel = channel;
-  operation->sequence = channel->posted++;
-  operation->name = name;
-  for (Recv& recv : recvs) {
-    const int peer = channel->members[recv.from];
-    operation->recvs.messages.push_back({peer, std::move(recv.slice), {}, awaited_[peer]++});
-  }
-  for (Send& send : sends) {
-    const int peer = channel->members[send.to];
-    operation->sends.messages.push_back({peer, std::move(send.slice), {}, sent_[peer]++});
-    if (counted) count(operation->sends.messages.back());
-  }
-  record(*operation);
-  active_.push_back(operation);
-  start(*operation);
-  return operation;
-}
-
-// One that has ended, if there is one that nobody holds: its vectors have their memory already.
-std::shared_ptr<Operation> Engine::blank_operation() {
-  const auto spare = std::find_if(ended_.begin(), ended_.end(),
-                                  [](const auto& operation) { return operation.use_count() == 1; });
-  if (spare == ended_.end()) return std::make_shared<Operation>();
-  std::shared_ptr<Operation> operation = std::move(*spare);
-  ended_.erase(spare);
-  operation->sends.clear();
-  operation->recvs.clear();
-  return operation;
-}
-
-void Engine::count(const Message& message) {
-  if (message.peer == rank_) return;
-  const bool leaves_node = world_->places[message.peer].node != world_->places[rank_].node;
-  traffic_.messages_sent += 1;
-  traffic_.bytes_sent += message.slice.bytes();
-  traffic_.inter_node_bytes_sent += leaves_node ? message.slice.bytes() : 0;
-}
-
-void Engine::record(Operation& operation) {
-  operation.record = recorder_.post({operation.channel->id, operation.sequence, operation.name});
-  for (const Message& message : operation.sends.messages)
-    recorder_.sends(message.peer, message.slice.bytes());
-  for (const Message& message : operation.recvs.messages)
-    recorder_.receives(message.peer, message.slice.bytes());
-}
-
-void Engine::start(Operation& operation) {
-  if (options_.debug.ledger) {
-    add_headers(operation.recvs);
-    add_headers(operation.sends);
-  }
-  try {
-    for (Message& message : operation.recvs.messages) start_receive(operation, message);
-    for (Message& message : operation.sends.messages) start_send(operation, message);
-  } catch (const Error& error) {
-    abandon(operation, true);  // the wire has some of it
-    fail_with(error);
-  }
-}
-
-void Engine::add_headers(Direction& direction) {
-  direction.headers.resize(direction.messages.size());
-  for (std::size_t i = 0; i < direction.messages.size(); ++i)
-    direction.messages[i].header = &direction.headers[i];
-}
-
-void Engine::start_receive(Operation& operation, Message& message) {
-  if (!message.slice.contiguous()) message.staging = staging_.take(message.slice.bytes());
-  cut(operation.recvs, message, [&](std::span<std::byte> memory) {
-    return wire_->receive(message.peer, operation.channel->id, memory);
-  });
-}
-
-void Engine::start_send(Operation& operation, Message& message) {
-  const std::int64_t bytes = message.slice.bytes();
-  if (!message.slice.contiguous()) {
-    message.staging = staging_.take(bytes);
-    copy_slice(slice(message.staging, 0, bytes), message.slice);
-  }
-  if (options_.debug.ledger) {
-    *message.header = {bytes, operation.sequence, message.number, {}};
-    operation.name.copy(message.header->operation, sizeof(Header::operation) - 1);
-  }
-  cut(operation.sends, message, [&](std::span<std::byte> memory) {
-    return wire_->send(message.peer, operation.channel->id, memory);
-  });
-}
-
-template <typename Start>
-void Engine::cut(Direction& direction, Message& message, Start start) {
-  const auto add = [&](std::byte* memory, std::int64_t bytes, bool header) {
-    direction.parts.push_back({&message, bytes, header, {}});
-    direction.parts.back().transfer = start({memory, static_cast<std::size_t>(bytes)});
-    ++message.missing;
-  };
-  if (options_.debug.ledger)
-    add(reinterpret_cast<std::byte*>(message.header), sizeof(Header), true);
-  const std::int64_t bytes = message.slice.bytes(), largest = part_bytes(parts_of(bytes));
-  std::int64_t begin = 0;
-  do {
-    add(message.memory() + begin, std::min(largest, bytes - begin), false);
-    begin += largest;
-  } while (begin < bytes);
 }
 
 void Engine::wait(Operation& operation) {
@@ -199,7 +72,12 @@ void Engine::progress() {
   wire_->progress();
   peers_.progress();
   if (closed_) return;
-  for (const auto& operation : active_) advance(*operation, false);
+  try {
+    for (const auto& operation : active_) advance(*operation, false);
+  } catch (const Error&) {
+    require_working();  // a peer may have told the cause before it went
+    throw;
+  }
   retire();
 }
 

@@ -64,6 +64,7 @@ class Engine {
   std::optional<Error> end();
 
  private:
+  // post.cpp
   std::shared_ptr<Operation> blank_operation();
   void count(const Message& message);
   void record(Operation& operation);
@@ -74,6 +75,7 @@ class Engine {
   template <typename Start>
   void cut(Direction& direction, Message& message, Start start);
 
+  // engine.cpp
   void poll();
   void progress();
   void retire();
