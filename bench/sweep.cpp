@@ -93,7 +93,6 @@ class Sweep {
   KnownCosts known_costs_;
   std::optional<SweepRows> rows_;  // of the first process
   std::optional<Outcome> outcome_;
-  KnownCosts costs_;
   bool stopped_ = false;  // some process was interrupted
 };
 
