@@ -53,7 +53,7 @@ void Peer::close() {
 }
 
 bool Peer::send_notice(std::span<const std::byte> bytes) {
-  if (!lost_.empty()) return true;  // there is nobody to tell
+  if (!endpoint_ || !lost_.empty()) return true;  // there is no way to it
   if (UCS_PTR_IS_PTR(sending_)) {
     if (ucp_request_check_status(sending_) == UCS_INPROGRESS) return false;
     ucp_request_free(sending_);
