@@ -113,27 +113,26 @@ Session::Session(double deadline) {
 }
 
 void Session::connect(double deadline) {
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request), "MPI_Comm_idup");
+  if (duplication_ == MPI_REQUEST_NULL)  // else an earlier call has begun it
+    check(MPI_Comm_idup(MPI_COMM_WORLD, &duplicate_, &duplication_), "MPI_Comm_idup");
   const std::int64_t start = diagnosis::steady_now();
   const double limit = std::max(deadline, kShortestStart);
   processes::Idling idling(true, kNap);
   for (int done = 0; !done; idling.pause()) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    check(MPI_Test(&duplication_, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (!done && seconds_since(start) > limit)
       throw Error(ErrorKind::timeout,
                   concat("launch: not all MPI processes have called it within ", limit, " s"));
   }
-  check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+  check(MPI_Comm_set_errhandler(duplicate_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_rank(duplicate_, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(duplicate_, &size_), "MPI_Comm_size");
   void* largest_tag = nullptr;
   int found = 0;
   check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &found), "MPI_Comm_get_attr");
   tags_ = (found ? std::int64_t{*static_cast<int*>(largest_tag)} : 32767) + 1;
   unused_tag_ = kBootstrapTags;
-  comm_ = comm;
+  comm_ = duplicate_;
 }
 
 Session::~Session() {

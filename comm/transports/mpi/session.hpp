@@ -49,6 +49,8 @@ class Session {
   bool owns_mpi_ = false;
   double patience_ = 0;
   MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm duplicate_ = MPI_COMM_NULL;  // of the world's; MPI writes it even after a timeout
+  MPI_Request duplication_ = MPI_REQUEST_NULL;
   int rank_ = 0, size_ = 1;
   std::int64_t tags_ = 0, unused_tag_ = 0;
   std::int64_t launches_ = 0;
