@@ -30,7 +30,7 @@ bool has_launcher() {
 
 Process process() {
   if (!has_launcher()) return {};
-  const Session& session = Session::instance(LaunchOptions().deadline);
+  const Session& session = Session::instance(launch_options_from_environment().deadline);
   return {session.rank(), session.size()};
 }
 
