@@ -25,7 +25,7 @@ class FlightRecorder {
   /// `now`: nanoseconds of the clock that the operations are timed by.
   explicit FlightRecorder(int rank, std::int64_t (*now)() = coarse_now);
 
-  /// Returns a number by which to call it done. `peers` are given one after the other.
+  /// Returns a number by which to call it done. Its messages are given one after the other.
   std::int64_t post(const Operation& operation);
   void sends(int peer, std::int64_t bytes);     // of the last operation posted
   void receives(int peer, std::int64_t bytes);  // likewise
