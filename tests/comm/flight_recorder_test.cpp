@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/diagnosis/flight_recorder.hpp"
 
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -19,9 +19,12 @@ namespace {
 /// A folder of this process's own that is gone after the test.
 class Folder {
  public:
-  Folder()
-      : path_(std::filesystem::temp_directory_path() / concat("ringspan_recorder_", ::getpid())) {}
-  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "ringspan_recorder_XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) path_ = std::filesystem::path(name) / "made";
+  }
+  ~Folder() { std::filesystem::remove_all(path_.parent_path()); }
 
   std::string path() const { return path_.string(); }
   std::string file(int rank) const {
@@ -30,7 +33,7 @@ class Folder {
   }
 
  private:
-  const std::filesystem::path path_;
+  std::filesystem::path path_;
 };
 
 /// Rank 0 ends in a hop in which rank 1 receives, but does not send.

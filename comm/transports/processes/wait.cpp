@@ -44,8 +44,7 @@ void Engine::block(Operation& operation) {
     progress();
     if (operation.done()) return;
     require_working();
-    require_hope(operation, patience);
-    idling.pause();
+    if (idling.pause()) require_hope(operation, patience);
   }
 }
 
