@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 using processes::Notice;
 using processes::Transfer;
 
-constexpr int kTagBits = 32;                      // of UCX's 64; the others hold the sender's rank
-constexpr std::chrono::seconds kTimeToArrive(1);  // for the rest of a message that is given up
-constexpr std::chrono::seconds kTimeToLeave(1);   // for what was sent last
+constexpr int kTagBits = 32;  // of UCX's 64; the others hold the sender's rank
+constexpr std::chrono::milliseconds kTimeToArrive(500);  // for the rest of what is given up
+constexpr std::chrono::milliseconds kTimeToLeave(250);   // for what was sent last
 constexpr std::chrono::milliseconds kBetweenLooks(100);  // after peers on this machine
 constexpr int kProgressAtOnce = 256;  // so that progress() ends, however fast peers send
 

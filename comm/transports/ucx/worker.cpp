@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/ucx/worker.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <initializer_list>
 #include <string>
@@ -67,6 +68,23 @@ ucp_worker_h make_worker(ucp_context_h context) {
   return worker;
 }
 
+/// Holds signals back: a process that ends while UCX makes shared memory leaves a file behind, and
+/// a launcher ends all when one has failed.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 void require_ok(ucs_status_t status, std::string_view what) {
@@ -74,7 +92,11 @@ void require_ok(ucs_status_t status, std::string_view what) {
     throw Error(ErrorKind::system, concat("UCX: ", what, ": ", ucs_status_string(status)));
 }
 
-Worker::Worker(int ranks) : context_(make_context(ranks)), worker_(make_worker(context_.get())) {}
+Worker::Worker(int ranks) {
+  const SignalsHeld held;
+  context_.reset(make_context(ranks));
+  worker_.reset(make_worker(context_.get()));
+}
 
 std::vector<std::byte> Worker::address() const {
   ucp_address_t* address = nullptr;
