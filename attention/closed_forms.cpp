@@ -13,10 +13,10 @@
 // sizes count. Masks are judged by positions, not by tiles, so that each can check the other.
 #include "attention/closed_forms.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "attention/closed_forms/exchange_traffic.hpp"
+#include "attention/closed_forms/ring_blocks.hpp"
 #include "attention/schedules/head_split.hpp"
 #include "attention/schedules/schedule_choice.hpp"
 #include "attention/schedules/usp_position.hpp"
@@ -32,53 +32,6 @@ std::int64_t kv_bytes(const Shape& shape, DType dtype, std::int64_t tokens) {
   return shape.batch * tokens * shape.kv_heads * (shape.head_dim + shape.value_dim) *
          element_bytes(dtype);
 }
-
-/// Which rank sees any token of which.
-class Visibility {
- public:
-  Visibility(const Problem& problem, LayoutKind layout, int ranks)
-      : left_(problem.mask.left.value_or(problem.sequence.length)),
-        right_(problem.mask.right.value_or(problem.sequence.length)) {
-    const Sequence& sequence = problem.sequence;
-    for (const std::int64_t length : sequence.documents) {
-      document_ends_.push_back(length + (document_ends_.empty() ? 0 : document_ends_.back()));
-    }
-    if (document_ends_.empty()) document_ends_.push_back(sequence.length);
-    if (!problem.mask.documents) document_ends_ = {document_ends_.back()};
-    for (const Shard& shard : shards(layout, sequence, ranks)) {
-      positions_.push_back(positions(shard));
-      std::sort(positions_.back().begin(), positions_.back().end());
-    }
-  }
-
-  bool sees(int rank, int owner) const {
-    const std::vector<std::int64_t>&queries = positions_[rank], &keys = positions_[owner];
-    if (queries.empty() || keys.empty() || keys.front() - right_ > queries.back() ||
-        keys.back() < queries.front() - left_) {
-      return false;  // most pairs of long contiguous shards, at once
-    }
-    return std::any_of(queries.begin(), queries.end(), [&](std::int64_t query) {
-      const auto end = std::upper_bound(document_ends_.begin(), document_ends_.end(), query);
-      if (end == document_ends_.end()) return false;  // padding
-      const std::int64_t begin = end == document_ends_.begin() ? 0 : *(end - 1);
-      const auto key = std::lower_bound(keys.begin(), keys.end(), std::max(begin, query - left_));
-      return key != keys.end() && *key < *end && *key - right_ <= query;
-    });
-  }
-
-  /// Hops that the block of `owner` makes until the last rank that sees it has it.
-  int journey(int owner) const {
-    const int ranks = static_cast<int>(positions_.size());
-    int hops = ranks - 1;
-    while (hops > 0 && !sees((owner + hops) % ranks, owner)) --hops;
-    return hops;
-  }
-
- private:
-  std::int64_t left_, right_;
-  std::vector<std::int64_t> document_ends_;           // ascending
-  std::vector<std::vector<std::int64_t>> positions_;  // [rank], ascending
-};
 
 /// Ring reduce_scatter, which sends all parts but the own, then ring all_gather, which sends all
 /// but the next rank's.
@@ -99,16 +52,14 @@ Traffic d_sinks_traffic(const Problem& problem, const Group& group) {
   return all_reduce_traffic(group, problem.shape.heads, element_bytes(dtype));
 }
 
-Traffic ring_traffic(Pass pass, const Problem& problem, LayoutKind layout, const Group& ring) {
+Traffic ring_traffic(Pass pass, const Problem& problem, const std::vector<RingBlock>& blocks,
+                     const Group& ring) {
   const Shape& shape = problem.shape;
   const int ranks = ring.size();
-  const Visibility visibility(problem, layout, ranks);
-  const std::vector<Shard> shards = attention::shards(layout, problem.sequence, ranks);
   Traffic traffic;
   for (int step = 0; step < ranks; ++step) {  // the block that is here at this step:
     const int owner = (ring.rank - step + ranks) % ranks;
-    const std::int64_t count = tokens(shards[owner]);
-    const int journey = visibility.journey(owner);
+    const auto [count, journey] = blocks[owner];
     if (step < journey) traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
     if (pass == Pass::backward && journey > 0 && step <= journey) {
       const int to = step == journey ? owner : ring.next();
@@ -199,50 +150,98 @@ UspGroups usp_groups(const ScheduleOptions& options, const comm::World& world, i
 }
 
 /// ulysses is usp whose ring has one rank.
-Traffic usp_traffic(Pass pass, const Problem& problem, LayoutKind layout, const UspGroups& groups,
-                    comm::AllToAllAlgorithm algorithm, bool with_lse) {
+Traffic usp_traffic(Pass pass, const Problem& problem, const std::vector<RingBlock>& blocks,
+                    const UspGroups& groups, comm::AllToAllAlgorithm algorithm, bool with_lse) {
   const auto& [ulysses, ring] = groups;
   const HeadShare own = split_heads(problem.shape, ulysses.size())[ulysses.rank];
-  Traffic traffic = ring_traffic(pass, with_heads(problem, own), layout, ring);
+  Traffic traffic = ring_traffic(pass, with_heads(problem, own), blocks, ring);
   if (ulysses.size() == 1) return traffic;
-  const Shard shared = shard(layout, problem.sequence, ring.size(), ring.rank);
-  traffic += all_to_all_traffic(pass, problem, tokens(shared), ulysses, algorithm, with_lse);
+  const std::int64_t shared = blocks[ring.rank].tokens;
+  traffic += all_to_all_traffic(pass, problem, shared, ulysses, algorithm, with_lse);
   if (pass == Pass::backward && problem.sinks) traffic += gather_d_sinks_traffic(problem, ulysses);
   return traffic;
 }
 
-Traffic pass_traffic(Pass pass, std::string_view schedule, const ScheduleOptions& options,
-                     const Problem& problem, const comm::World& world, int rank, bool with_lse) {
-  require_valid(problem);
-  const int ranks = static_cast<int>(world.places.size());
-  RINGSPAN_REQUIRE(rank >= 0 && rank < ranks, "traffic of rank ", rank, " of ", ranks,
-                   ": a rank is at least 0 and less than their number");
-  const auto [family, layout] = choose_schedule(schedule, options);
-  Group all{{}, rank, world.costs};
-  for (const comm::Place& place : world.places) all.nodes.push_back(place.node);
-  switch (family) {
-    case ScheduleChoice::Family::ring: return ring_traffic(pass, problem, layout, all);
-    case ScheduleChoice::Family::all_gather_kv:
-      return all_gather_kv_traffic(pass, problem, layout, all);
-    case ScheduleChoice::Family::usp:
-      return usp_traffic(pass, problem, layout, usp_groups(options, world, rank),
-                         options.all_to_all, with_lse);
-    case ScheduleChoice::Family::ulysses: break;
+/// How the ranks of one world share the traffic of a pass.
+class PassTraffic {
+ public:
+  PassTraffic(Pass pass, std::string_view schedule, const ScheduleOptions& options,
+              const Problem& problem, const comm::World& world, bool with_lse)
+      : pass_(pass),
+        choice_(choose_schedule(schedule, options)),
+        options_(options),
+        problem_(problem),
+        world_(world),
+        with_lse_(with_lse) {
+    require_valid(problem);
+    for (const comm::Place& place : world.places) nodes_.push_back(place.node);
+    if (choice_.family == ScheduleChoice::Family::all_gather_kv) return;
+    blocks_ = ring_blocks(problem, choice_.layout, ring_size());
   }
-  const UspGroups groups{all, {{all.nodes[rank]}}};
-  return usp_traffic(pass, problem, layout, groups, options.all_to_all, with_lse);
+
+  int ranks() const { return static_cast<int>(nodes_.size()); }
+
+  Traffic of(int rank) const {
+    RINGSPAN_REQUIRE(rank >= 0 && rank < ranks(), "traffic of rank ", rank, " of ", ranks(),
+                     ": a rank is at least 0 and less than their number");
+    const Group all{nodes_, rank, world_.costs};
+    switch (choice_.family) {
+      case ScheduleChoice::Family::ring: return ring_traffic(pass_, problem_, blocks_, all);
+      case ScheduleChoice::Family::all_gather_kv:
+        return all_gather_kv_traffic(pass_, problem_, choice_.layout, all);
+      case ScheduleChoice::Family::usp: return usp(usp_groups(options_, world_, rank));
+      case ScheduleChoice::Family::ulysses: break;
+    }
+    return usp({all, {{nodes_[rank]}}});
+  }
+
+ private:
+  int ring_size() const {
+    if (choice_.family == ScheduleChoice::Family::ring) return ranks();
+    if (choice_.family == ScheduleChoice::Family::ulysses) return 1;
+    return usp_positions(options_.ulysses_degree, options_.placement, world_.places)[0].ring_degree;
+  }
+
+  Traffic usp(const UspGroups& groups) const {
+    return usp_traffic(pass_, problem_, blocks_, groups, options_.all_to_all, with_lse_);
+  }
+
+  Pass pass_;
+  ScheduleChoice choice_;
+  const ScheduleOptions& options_;
+  const Problem& problem_;
+  const comm::World& world_;
+  bool with_lse_;
+  std::vector<int> nodes_;         // [rank]
+  std::vector<RingBlock> blocks_;  // of one ring; all rings are alike
+};
+
+std::vector<Traffic> of_all(const PassTraffic& pass) {
+  std::vector<Traffic> traffic;
+  for (int rank = 0; rank < pass.ranks(); ++rank) traffic.push_back(pass.of(rank));
+  return traffic;
 }
 
 }  // namespace
 
 Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
                         const Problem& problem, const comm::World& world, int rank, bool with_lse) {
-  return pass_traffic(Pass::forward, schedule, options, problem, world, rank, with_lse);
+  return PassTraffic(Pass::forward, schedule, options, problem, world, with_lse).of(rank);
 }
 
 Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
                          const Problem& problem, const comm::World& world, int rank) {
-  return pass_traffic(Pass::backward, schedule, options, problem, world, rank, false);
+  return PassTraffic(Pass::backward, schedule, options, problem, world, false).of(rank);
+}
+
+std::vector<Traffic> forward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                                     const Problem& problem, const comm::World& world) {
+  return of_all(PassTraffic(Pass::forward, schedule, options, problem, world, false));
+}
+
+std::vector<Traffic> backward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                                      const Problem& problem, const comm::World& world) {
+  return of_all(PassTraffic(Pass::backward, schedule, options, problem, world, false));
 }
 
 }  // namespace ringspan::attention

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "attention/schedule.hpp"
 
@@ -31,6 +32,12 @@ Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& option
                         bool with_lse = false);
 Traffic backward_traffic(std::string_view schedule, const ScheduleOptions& options,
                          const Problem& problem, const comm::World& world, int rank);
+
+/// The same of every rank, in about the time of one.
+std::vector<Traffic> forward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                                     const Problem& problem, const comm::World& world);
+std::vector<Traffic> backward_traffic(std::string_view schedule, const ScheduleOptions& options,
+                                      const Problem& problem, const comm::World& world);
 
 /// Over the whole sequence and batch, exact for the mask. Forward two products, q.k and p v:
 /// 2 * visible pairs * heads * (head_dim + value_dim). Backward five, of which q.k, ds k and ds q

@@ -27,6 +27,19 @@ attention::Problem problem(const Point& point, const MeasureOptions& options) {
   return problem;
 }
 
+std::vector<attention::Traffic> closed_form(const Point& point, const MeasureOptions& options,
+                                            const comm::World& world) {
+  const attention::Problem asked = problem(point, options);
+  const attention::ScheduleOptions how = schedule_options(point);
+  std::vector<attention::Traffic> traffic(world.places.size());
+  const auto add = [&](const std::vector<attention::Traffic>& pass) {
+    for (std::size_t rank = 0; rank < traffic.size(); ++rank) traffic[rank] += pass[rank];
+  };
+  if (point.has_forward()) add(attention::forward_traffic(point.schedule, how, asked, world));
+  if (point.has_backward()) add(attention::backward_traffic(point.schedule, how, asked, world));
+  return traffic;
+}
+
 RankRun::RankRun(const comm::Communicator& world, const Point& point, const MeasureOptions& options)
     : world_(world), point_(point), problem_(problem(point, options)), seed_(options.seed) {
   comm::Device& device = world.device();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "attention/closed_forms.hpp"
 #include "attention/schedule.hpp"
@@ -17,6 +18,10 @@ namespace ringspan::bench {
 
 /// What the attention library is asked to compute at a point; throws invalid_argument if illegal.
 attention::Problem problem(const Point& point, const MeasureOptions& options);
+
+/// What each rank must send in a full run.
+std::vector<attention::Traffic> closed_form(const Point& point, const MeasureOptions& options,
+                                            const comm::World& world);
 
 /// One rank's part of a point: inputs, outputs, and the plan, whose transport and kernels can be
 /// switched. Collective, as the plan is.

@@ -33,7 +33,6 @@ class Simulation {
       : point_(point), options_(options), modes_(static_cast<std::size_t>(point.ranks), nullptr) {
     const auto ranks = static_cast<std::size_t>(point.ranks);
     result_.sent.resize(ranks);
-    result_.closed_form.resize(ranks);
     result_.times.exact = true;
     for (const Mode& mode : kModes) {
       (result_.times.*mode.seconds).assign(1, 0);
@@ -53,7 +52,7 @@ class Simulation {
       result_.sent[rank] = run.sent();
       result_.peak_bytes = std::max(result_.peak_bytes, world.device().memory().peak);
     }
-    result_.closed_form[rank] = run.closed_form();
+    if (rank == 0) result_.closed_form = closed_form(point_, options_, world.world());
   }
 
   /// Everything that a rank runs in a mode ends before its clock does.
