@@ -179,7 +179,7 @@ TEST(RankRunTest, AllSchedulesRunInAllModes) {
         run.run(kOverlapped);
         const Deviation deviation = run.check();
         EXPECT_FALSE(deviation.wrong()) << deviation.text();
-        const auto due = run.closed_form().value();
+        const attention::Traffic due = run.closed_form();
         EXPECT_EQ(run.sent().bytes_sent, due.bytes);
         EXPECT_EQ(run.sent().messages_sent, due.messages);
       });
