@@ -3,11 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 
+#include "bench/ask/cluster_file.hpp"
+#include "bench/fma_peak.hpp"
+#include "bench/machine.hpp"
 #include "bench/rows/costs_file.hpp"
 #include "bench/run/known_costs.hpp"
 #include "bench/sweep.hpp"
+#include "comm/error.hpp"
 #include "comm/launch.hpp"
 
 namespace ringspan::bench {
@@ -25,6 +32,45 @@ void print(const ProbedCosts& probed) {
   if (probed.ranks_per_node > 1) print_link("inside a node", intra);
   fmt::print("{:<16} {:>10} {:>16} {:>12.3f}\n", "copy", "", "", 1e-9 / copy);
   fmt::print("{}\n", summary(probed));
+}
+
+/// A cluster whose GPUs are these ranks. What was not measured, or is not there, costs nothing.
+comm::Cluster cluster_of(const ProbedCosts& probed) {
+  const auto& [inter, intra, copy] = probed.costs;
+  const Machine machine = this_machine();
+  comm::Cluster cluster;
+  cluster.nodes = probed.nodes;
+  cluster.gpus_per_node = cluster.fabric.gpus_per_switch = probed.ranks_per_node;
+  cluster.gpu.kind = "host";
+  cluster.gpu.multiprocessors = 1;
+  cluster.gpu.flops_per_second = fma_peak_gflops(0.1) * 1e9;
+  cluster.gpu.memory_bytes = machine.memory_bytes / probed.ranks_per_node;
+  cluster.gpu.memory_bytes_per_second = 2 / copy;
+  cluster.fabric.messages.latency_seconds = intra.latency;
+  cluster.fabric.gpu_bytes_per_second = 1 / std::max(intra.per_byte, copy);
+  cluster.network.messages.latency_seconds = inter.latency;
+  cluster.network.adapters_per_node = probed.ranks_per_node;
+  cluster.network.adapter_bytes_per_second = 1 / std::max(inter.per_byte, copy);
+  constexpr double kLeast = 1e-9;  // seconds; a host takes some time for everything
+  cluster.issue_seconds =
+      std::max(probed.nodes > 1 ? inter.per_message : intra.per_message, kLeast);
+  return cluster;
+}
+
+void require_new(const std::string& file) {
+  RINGSPAN_REQUIRE(!std::filesystem::exists(file), "--cluster: ", file,
+                   " exists; give another name");
+  RINGSPAN_REQUIRE(std::ofstream(file), "--cluster: cannot write ", file);
+  std::filesystem::remove(file);
+}
+
+void store_cluster(const std::string& file, const ProbedCosts& probed) {
+  std::ofstream(file) << cluster_text(
+      cluster_of(probed),
+      fmt::format(
+          "Measured by ringspan probe: {}\nBandwidths are those of one rank while all send. "
+          "gpu.kind is what the speed of modelled\nattention is known by.",
+          summary(probed)));
 }
 
 /// On the ranks of this process; the figures if the first rank is one of them.
@@ -47,6 +93,7 @@ ProbedCosts probe_here(const ProbeOptions& options) {
 int probe(const ProbeOptions& options, const Processes& processes) {
   processes.told_by_first([&] {
     if (!options.json.empty()) require_costs_file(options.json);
+    if (!options.cluster.empty()) require_new(options.cluster);
     return std::string();
   });
   ProbedCosts probed;
@@ -66,6 +113,7 @@ int probe(const ProbeOptions& options, const Processes& processes) {
     if (failure) std::rethrow_exception(failure);
     print(probed);
     if (!options.json.empty()) store_costs(options.json, probed);
+    if (!options.cluster.empty()) store_cluster(options.cluster, probed);
     return std::string();
   });
   return kExitOk;

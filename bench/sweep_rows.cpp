@@ -116,7 +116,7 @@ void SweepRows::require_memory(const Point& point) const {
 
 Row SweepRows::empty_row(const Point& point) const {
   const std::string world(comm::backend(point.transport).world);
-  if (point.simulated()) return {"simulated " + point.cluster, kCommit, world, point, 1};
+  if (point.simulated()) return {world, kCommit, world, point, 1};
   return {hosts_.machine().name(), kCommit, world, point, options_.measure.repeats};
 }
 

@@ -16,6 +16,7 @@ constexpr OptionEntry kEntries[] = {
     {"--ranks", "number of ranks [every process; 2 threads]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [as the machines say]"},
     {"--seconds", "how long it may take, about [1]"},
+    {"--cluster", "write a new cluster file, for sweeps in virtual time; its name ends in .toml"},
     {"--json", "put the figures into this file, in place of older ones of the same ranks"},
 };
 
@@ -55,6 +56,11 @@ ProbeOptions probe_options(const OptionTexts& texts) {
   if (const auto given = texts.find("--json"); given != texts.end()) {
     options.json = given->second;
     RINGSPAN_REQUIRE(!options.json.empty(), "--json: the file name is empty");
+  }
+  if (const auto given = texts.find("--cluster"); given != texts.end()) {
+    options.cluster = given->second;
+    RINGSPAN_REQUIRE(options.cluster.ends_with(".toml"), "--cluster: '", options.cluster,
+                     "' must end in .toml");
   }
   return options;
 }

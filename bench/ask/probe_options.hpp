@@ -13,7 +13,8 @@ struct ProbeOptions {
   int ranks = 0;           // 0: every process; two threads
   int ranks_per_node = 0;  // 0: as the machines say
   double seconds = 1;
-  std::string json;  // empty: no file
+  std::string json;     // empty: no file
+  std::string cluster;  // likewise
 };
 
 std::span<const OptionEntry> probe_option_entries();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bench/ask/cluster_file.hpp"
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
@@ -25,6 +26,16 @@ TEST_F(ProbeCommandTest, SaysNothingOfLinksThatAreNotThere) {
   EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("between nodes")), HasSubstr("inside a node")));
 }
 
+TEST_F(ProbeCommandTest, WritesAClusterOfWhatItMeasured) {
+  const Outcome outcome = run({"probe", "--ranks", "4", "--ranks-per-node", "2", "--seconds", "0.1",
+                               "--cluster", path("mine.toml")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const comm::Cluster cluster = read_cluster(path("mine.toml"));
+  EXPECT_EQ(cluster.nodes, 2);
+  EXPECT_EQ(cluster.gpus_per_node, 2);
+  EXPECT_GT(cluster.network.adapter_bytes_per_second, 0);
+}
+
 TEST_F(ProbeCommandTest, RefusesBadInputWithOneLineBeforeItMeasures) {
   expect_refused({"probe", "--ranks", "0"}, "--ranks");
   expect_refused({"probe", "--ranks", "1,2"}, "--ranks: takes one value");
@@ -34,6 +45,10 @@ TEST_F(ProbeCommandTest, RefusesBadInputWithOneLineBeforeItMeasures) {
   expect_refused({"probe", "--transport", "pigeon"}, "threads");
   expect_refused({"probe", "--json", path("no/costs.json")}, "cannot write");
   write("rows.csv", "a,b\n");
+  expect_refused({"probe", "--cluster", path("rows.csv")}, "must end in .toml");
+  write("there.toml", "");
+  expect_refused({"probe", "--cluster", path("there.toml")}, "exists; give another name");
+  expect_refused({"probe", "--cluster", path("no/mine.toml")}, "cannot write");
   expect_refused({"probe", "--json", path("rows.csv")}, "holds no list of costs");
 }
 
