@@ -9,6 +9,7 @@ MPI_Init remains unknown."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import pathlib
@@ -135,26 +136,30 @@ class Job:
             time.sleep(0.02)
             self.look()
 
-    def end(self):
-        """Kills a culprit that never ends; True if everything else has ended by itself."""
-        culprit = 0 if self.case.world is THREADS else self.case.culprit
-        for _, pid in self.notes(culprit, "pid"):
-            if self.case.fault in {"stop", "never"} and self.alive(culprit):
+    def kill(self, rank):
+        for _, pid in self.notes(rank, "pid"):
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
+
+    def end(self):
+        """Kills a culprit that never ends, and what else has not ended by itself, whose names it returns."""
+        culprit = 0 if self.case.world is THREADS else self.case.culprit
+        if self.case.fault in {"stop", "never"} and self.alive(culprit):
+            self.kill(culprit)
         give_up = time.monotonic() + 10  # mpirun takes its time
         while time.monotonic() < give_up and any(child.poll() is None for child in self.children):
             time.sleep(0.02)
-        left = [child for child in self.children if child.poll() is None]
-        for child in left:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        left = [f"rank {rank}" for rank in range(RANKS) if self.alive(rank)]
         for rank in range(RANKS):
-            for _, pid in self.notes(rank, "pid"):
-                if self.alive(rank):
-                    left.append(pid)
-                    os.kill(int(pid), signal.SIGKILL)
+            if self.alive(rank):
+                self.kill(rank)
+        for child in self.children:
+            if child.poll() is None:
+                left.append(" ".join(child.args[:3]))
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
         self.log.close()
-        return not left
+        return left
 
 
 def complaint(job, rank, fault):
@@ -187,8 +192,7 @@ def run(case, options):
         if case.fault in {"late", "wrong_size"}:  # the culprit must come to an end, too
             job.watch(range(RANKS), time.monotonic() + 2 * DEADLINE + GRACE)
         wrong = [complaint(job, rank, fault) for rank in survivors] if fault else ["the fault did not happen"]
-        if not job.end():
-            wrong.append("processes were left")
+        wrong += [f"left: {name}" for name in job.end()]
         wrong = [text for text in wrong if text]
         if wrong:
             wrong += (job.folder / "log").read_text(errors="replace").splitlines()[-8:]
