@@ -141,14 +141,19 @@ class Job:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
 
+    def wait_for_children(self, seconds):
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up and any(child.poll() is None for child in self.children):
+            time.sleep(0.02)
+
     def end(self):
         """Kills a culprit that never ends, and what else has not ended by itself, whose names it returns."""
+        if self.case.world.mpirun:
+            self.wait_for_children(5)  # it kills what it has started, unless all the others end well
         culprit = 0 if self.case.world is THREADS else self.case.culprit
         if self.case.fault in {"stop", "never"} and self.alive(culprit):
             self.kill(culprit)
-        give_up = time.monotonic() + 10  # mpirun takes its time
-        while time.monotonic() < give_up and any(child.poll() is None for child in self.children):
-            time.sleep(0.02)
+        self.wait_for_children(10)
         left = [f"rank {rank}" for rank in range(RANKS) if self.alive(rank)]
         for rank in range(RANKS):
             if self.alive(rank):
