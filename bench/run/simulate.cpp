@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/random.hpp"
 #include "bench/run/rank_run.hpp"
 #include "comm/error.hpp"
 #include "comm/launch.hpp"
@@ -90,7 +91,7 @@ Measurement simulate(const Point& point, const MeasureOptions& options,
   require_simulable(point, cluster);
   comm::Cluster used = cluster;
   used.nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node);
-  used.noise_seed = options.seed;
+  used.noise_seed = random_bits(options.seed, 0);  // neighbouring seeds have nothing in common
 
   Simulation simulation(point, options);
   comm::LaunchOptions launch;

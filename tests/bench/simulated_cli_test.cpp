@@ -65,6 +65,20 @@ TEST_F(SimulatedCliTest, RunsAgainWithTheSameBits) {
   EXPECT_EQ(first, again);
 }
 
+TEST_F(SimulatedCliTest, NoiseIsThatOfTheSeed) {
+  write("noisy.toml", "like = \"h800\"\nkernel_noise = 0.1\nmessage_noise = 0.1\n");
+  const auto median = [&](const std::string& seed, const std::string& file) {
+    return cell(simulated({"--heads", "8", "--seq", "64Ki", "--ranks", "4", "--schedule", "zigzag",
+                           "--seed", seed},
+                          path("noisy.toml"), file)
+                    .at(0),
+                "median_s");
+  };
+  const std::string first = median("1", "a.csv");
+  EXPECT_EQ(first, median("1", "b.csv"));
+  EXPECT_NE(first, median("2", "c.csv"));
+}
+
 // What a schedule sends, and needs, does not depend on the world that it runs in.
 TEST_F(SimulatedCliTest, TrafficAndMemoryAreThoseOfThreads) {
   const std::vector<Cells> rows = simulated({"--transport",
