@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/devices/host.hpp"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/attention/local_attention.hpp"
 #include "tests/attention/random_sequence.hpp"
