@@ -200,7 +200,7 @@ TEST_P(UcxWireTest, WritesNothingMoreIntoAReceiveThatIsGivenUp) {
     Bytes memory(bytes);
     const auto receive = wire.receive(0, 0, memory);
     progress_until(wire, [&] { return memory[0] == std::byte{1}; });
-    require(receive->cancel(), "its memory is free");
+    progress_until(wire, [&] { return receive->cancel(); });
     std::fill(memory.begin(), memory.end(), std::byte{2});
     const auto end = Clock::now() + std::chrono::milliseconds(100);
     while (Clock::now() < end) wire.progress();

@@ -80,7 +80,10 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
   const auto engine =
       std::make_shared<Engine>(wire, options, world, crowded(seats, bootstrap.rank, options.ranks));
   if (engine->rank() < options.ranks) run_body(engine, world, body);
-  if (const auto failure = engine->end()) throw *failure;
+  if (const auto failure = engine->end()) {
+    wire->fail();
+    throw *failure;
+  }
 }
 
 }  // namespace ringspan::comm::processes

@@ -64,6 +64,9 @@ class Wire {
 
   /// Why this rank is known to be gone; empty if nothing is known.
   virtual std::string lost(int rank) const = 0;
+
+  /// The launch has failed: what is under way may never end.
+  virtual void fail() {}
 };
 
 }  // namespace ringspan::comm::processes

@@ -20,18 +20,15 @@ using processes::Notice;
 using processes::Transfer;
 
 constexpr int kTagBits = 32;  // of UCX's 64; the others hold the sender's rank
-constexpr std::chrono::milliseconds kTimeToArrive(500);  // for the rest of what is given up
 constexpr std::chrono::milliseconds kTimeToLeave(250);   // for what was sent last
 constexpr std::chrono::milliseconds kBetweenLooks(100);  // after peers on this machine
 constexpr int kProgressAtOnce = 256;  // so that progress() ends, however fast peers send
 
 class UcxTransfer final : public Transfer {
  public:
-  enum class Kind { send, receive };
-
   /// `request`: as UCX returned it, so null if that is done already, or an error.
-  UcxTransfer(Kind kind, ucp_worker_h worker, Peer& peer, ucs_status_ptr_t request)
-      : kind_(kind), worker_(worker), peer_(peer), request_(request) {}
+  UcxTransfer(ucp_worker_h worker, Peer& peer, ucs_status_ptr_t request)
+      : worker_(worker), peer_(peer), request_(request) {}
   UcxTransfer(const UcxTransfer&) = delete;
   UcxTransfer& operator=(const UcxTransfer&) = delete;
   ~UcxTransfer() override {
@@ -55,11 +52,11 @@ class UcxTransfer final : public Transfer {
     return static_cast<std::int64_t>(info.length);
   }
 
+  // UCX cannot cancel what has met its message; a peer that is alive soon sends the rest.
   bool cancel() override {
     cancelled_ = true;
     if (UCS_PTR_IS_PTR(request_)) ucp_request_cancel(worker_, request_);
-    if (kind_ == Kind::receive && status() == UCS_INPROGRESS) end_reception();
-    return kind_ == Kind::receive || status() != UCS_INPROGRESS;
+    return status() != UCS_INPROGRESS;
   }
 
  private:
@@ -67,18 +64,6 @@ class UcxTransfer final : public Transfer {
     return UCS_PTR_IS_PTR(request_) ? ucp_request_check_status(request_) : UCS_PTR_STATUS(request_);
   }
 
-  // UCX cannot cancel what has met its message. A peer that is alive has soon sent the rest; after
-  // that, closing the connection ends it.
-  void end_reception() {
-    const auto end = Clock::now() + kTimeToArrive;
-    while (status() == UCS_INPROGRESS && peer_.endpoint()) {
-      ucp_worker_progress(worker_);
-      if (Clock::now() > end) peer_.close();
-    }
-    ucp_worker_progress(worker_);  // what was closed is taken down
-  }
-
-  const Kind kind_;
   const ucp_worker_h worker_;
   Peer& peer_;
   const ucs_status_ptr_t request_;
@@ -97,11 +82,18 @@ class UcxWire final : public processes::Wire {
     handler.arg = this;
     require_ok(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "expecting notices");
   }
+  // After a failure the worker stays: UCX may abort if it is destroyed before a connection is made,
+  // and what it has freed may still be written.
   ~UcxWire() override {
-    flush();
+    const bool stays = !flush() || failed_;
     drop_unexpected();
-    peers_.clear();
+    for (auto& peer : peers_) {
+      if (!peer) continue;
+      peer->close();
+      if (stays) static_cast<void>(peer.release());  // with its last notice
+    }
     progress();  // UCX frees what the closed endpoints held
+    if (stays) worker_.keep();
   }
 
   std::vector<std::byte> address() const { return worker_.address(); }
@@ -119,7 +111,7 @@ class UcxWire final : public processes::Wire {
         receiver.endpoint() ? ucp_tag_send_nbx(receiver.endpoint(), bytes.data(), bytes.size(),
                                                full_tag(rank_, tag), &param)
                             : UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
-    return std::make_unique<UcxTransfer>(UcxTransfer::Kind::send, worker_.get(), receiver, request);
+    return std::make_unique<UcxTransfer>(worker_.get(), receiver, request);
   }
 
   std::unique_ptr<Transfer> receive(int from, std::int64_t tag,
@@ -130,8 +122,7 @@ class UcxWire final : public processes::Wire {
     constexpr ucp_tag_t every_bit = ~ucp_tag_t{0};
     const ucs_status_ptr_t request = ucp_tag_recv_nbx(worker_.get(), bytes.data(), bytes.size(),
                                                       full_tag(from, tag), every_bit, &param);
-    return std::make_unique<UcxTransfer>(UcxTransfer::Kind::receive, worker_.get(), sender,
-                                         request);
+    return std::make_unique<UcxTransfer>(worker_.get(), sender, request);
   }
 
   bool send_notice(int to, std::span<const std::byte> bytes) override {
@@ -154,6 +145,8 @@ class UcxWire final : public processes::Wire {
   std::string lost(int rank) const override {
     return peers_[rank] ? peers_[rank]->lost() : std::string();
   }
+
+  void fail() override { failed_ = true; }
 
  private:
   static ucp_tag_t full_tag(int sender, std::int64_t tag) {
@@ -185,13 +178,16 @@ class UcxWire final : public processes::Wire {
       if (peer) peer->look();
   }
 
-  void flush() {
+  // False if something has not left in time.
+  bool flush() {
     const auto end = Clock::now() + kTimeToLeave;
     const ucp_request_param_t param{};
     const ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker_.get(), &param);
-    if (!UCS_PTR_IS_PTR(flushing)) return;
+    if (!UCS_PTR_IS_PTR(flushing)) return UCS_PTR_STATUS(flushing) == UCS_OK;
     while (ucp_request_check_status(flushing) == UCS_INPROGRESS && Clock::now() < end) progress();
+    const bool flushed = ucp_request_check_status(flushing) == UCS_OK;
     ucp_request_free(flushing);
+    return flushed;
   }
 
   // What came in and nobody received; UCX would complain.
@@ -207,24 +203,26 @@ class UcxWire final : public processes::Wire {
   }
 
   const int rank_;
-  const Worker worker_;
+  Worker worker_;
   std::deque<Notice> notices_;
   std::vector<Address> addresses_;            // [rank]
   std::vector<std::unique_ptr<Peer>> peers_;  // [rank]; null until needed
   Clock::time_point next_look_{};
+  bool failed_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<processes::Wire> make_ucx_wire(const Bootstrap& bootstrap, double deadline) {
   std::unique_ptr<UcxWire> wire;
+  std::vector<std::byte> address;  // empty: UCX could not start
   std::exception_ptr failure;
   try {
     wire = std::make_unique<UcxWire>(bootstrap.rank, bootstrap.size);
+    address = wire->address();
   } catch (const Error&) {
     failure = std::current_exception();  // thrown when the others know
   }
-  const auto address = wire ? wire->address() : std::vector<std::byte>();
   std::vector<Address> addresses = exchange_addresses(bootstrap, address, deadline);
   if (failure) std::rethrow_exception(failure);
   wire->set_addresses(std::move(addresses));
