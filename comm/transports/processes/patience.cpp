@@ -15,6 +15,13 @@ constexpr double kShortestNap = 20e-6;
 
 }  // namespace
 
+double Patience::seconds_since_return(int rank) {
+  const std::int64_t now = diagnosis::steady_now();
+  if (rank < 0 || rank != returned) returned_at = now;
+  returned = rank;
+  return 1e-9 * static_cast<double>(now - returned_at);
+}
+
 bool Idling::pause() {
   constexpr int kLooksPerClock = 16;  // reading it may take longer than a look at messages
   if (!crowded_ && !naps_ && ++looks_ % kLooksPerClock != 0) {

@@ -10,8 +10,12 @@ namespace ringspan::comm::processes {
 
 /// One wait: for how long those waited for have shown no progress, and when to ask again.
 struct Patience {
-  std::int64_t ask_at = 0;       // 0: not yet set
-  std::int64_t returned_at = 0;  // when one of them was first found to have returned; 0: none was
+  /// How long ago this rank was first found to have returned; 0 if there is none (-1).
+  double seconds_since_return(int rank);
+
+  std::int64_t ask_at = 0;  // 0: not yet set
+  int returned = -1;        // rank
+  std::int64_t returned_at = 0;
   diagnosis::Patience heartbeats;
 };
 

@@ -16,7 +16,7 @@ using diagnosis::Waiting;
 // Seconds.
 constexpr double kNap = 4e-3;
 constexpr double kIdleNap = 5e-3;
-constexpr double kUnderWay = 0.1;    // what one that has returned had sent before takes at most
+constexpr double kUnderWay = 1.0;    // what one that has returned had sent before takes at most
 constexpr double kChance = 10e-3;    // a few turns of the scheduler
 constexpr double kAnswer = 0.25;     // what an answer takes at most
 constexpr double kLastChance = 1.0;  // however busy the machine is
@@ -65,16 +65,15 @@ void Engine::require_hope(Operation& operation, Patience& patience) {
 
 std::optional<Error> Engine::hopeless(const Waiting& waiting, double deadline, Patience& patience,
                                       const Predicate& over) {
+  int returned = -1;
   for (const int peer : waiting.peers) {
     const std::string lost = wire_->lost(peer);
     if (!lost.empty()) return blame_gone(peers_, rank_, waiting, peer, "is gone: " + lost);
-    if (waiting.group && peers_.returned(peer)) {
-      if (patience.returned_at == 0) patience.returned_at = steady_now();
-      if (steady_now() - patience.returned_at > nanoseconds(kUnderWay))
-        return blame_gone(peers_, rank_, waiting, peer);
-    }
+    if (returned < 0 && waiting.group && peers_.returned(peer)) returned = peer;
     peers_.pass_on(peer);
   }
+  if (patience.seconds_since_return(returned) > kUnderWay)
+    return blame_gone(peers_, rank_, waiting, returned);
   peers_.ask(waiting.peers, waiting.group.get());
   if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > deadline &&
       had_its_chance(waiting, over))
