@@ -10,7 +10,9 @@
 namespace ringspan::comm::mpi {
 
 Watchdog::Watchdog(double seconds, std::string call)
-    : call_(std::move(call)), thread_([this, seconds] { watch(seconds); }) {}
+    : call_(std::move(call)), thread_([this, seconds] { watch(seconds); }) {
+  std::fflush(stdout);  // _exit() would drop what was printed
+}
 
 Watchdog::~Watchdog() {
   {
