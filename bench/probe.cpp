@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "bench/ask/cluster_file.hpp"
 #include "bench/fma_peak.hpp"
@@ -20,9 +21,12 @@
 namespace ringspan::bench {
 namespace {
 
+// Where messages of all sizes take equally long, as noise can make it seem, no bandwidth was seen.
 void print_link(const char* name, const comm::LinkCosts& link) {
-  fmt::print("{:<16} {:>10.2f} {:>16.2f} {:>12.3f}\n", name, link.latency * 1e6,
-             link.per_message * 1e6, 1e-9 / link.per_byte);
+  const std::string bandwidth =
+      link.per_byte > 0 ? fmt::format("{:.3f}", 1e-9 / link.per_byte) : "-";
+  fmt::print("{:<16} {:>10.2f} {:>16.2f} {:>12}\n", name, link.latency * 1e6,
+             link.per_message * 1e6, bandwidth);
 }
 
 void print(const ProbedCosts& probed) {

@@ -27,14 +27,15 @@ double crossover(const ProbedCosts& probed) {
 }
 
 std::string link_text(const comm::LinkCosts& link) {
-  return fmt::format("{:.3g} us + {:.3g} us per message, {:.3g} GB/s", link.latency * 1e6,
-                     link.per_message * 1e6, 1e-9 / link.per_byte);
+  const std::string text =
+      fmt::format("{:.3g} us + {:.3g} us per message", link.latency * 1e6, link.per_message * 1e6);
+  return link.per_byte > 0 ? fmt::format("{}, {:.3g} GB/s", text, 1e-9 / link.per_byte) : text;
 }
 
 Json link_json(const comm::LinkCosts& link) {
-  return {{"latency_s", link.latency},
-          {"per_message_s", link.per_message},
-          {"bytes_per_s", 1 / link.per_byte}};
+  Json json = {{"latency_s", link.latency}, {"per_message_s", link.per_message}};
+  if (link.per_byte > 0) json["bytes_per_s"] = 1 / link.per_byte;
+  return json;
 }
 
 /// Links that are not there are left out, and so is what JSON has no number for.
