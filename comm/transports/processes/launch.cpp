@@ -13,7 +13,8 @@
 namespace ringspan::comm::processes {
 namespace {
 
-constexpr double kShortestBootstrap = 1.0;  // seconds; processes start at different times
+// Seconds. Processes start, and leave a launch that has failed, at different times.
+constexpr double kShortestBootstrap = 1.5;
 
 template <typename Value>
 std::vector<Value> all_gather(const Bootstrap& bootstrap, const Value& mine, double deadline) {
