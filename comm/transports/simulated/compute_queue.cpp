@@ -2,21 +2,24 @@
 #include "comm/transports/simulated/compute_queue.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringspan::comm::simulated {
 
-void ComputeQueue::run(double begin, double seconds, std::function<void()> ended) {
+void ComputeQueue::run(double begin, double seconds, const Call& ended) {
   since_ = std::max(begin, platform_.now());
   left_ = seconds;
-  ended_ = std::move(ended);
+  ended_ = ended;
   schedule();
 }
 
 void ComputeQueue::schedule() {
-  end_ = platform_.at(since_ + left_ * slowdown_, [this] {
-    end_ = nullptr;
-    std::exchange(ended_, {})();  // which may run the next
-  });
+  end_ = platform_.at(since_ + left_ * slowdown_, Call::to<&ComputeQueue::end>(this));
+}
+
+void ComputeQueue::end() {
+  end_ = nullptr;
+  ended_();  // which may run the next
 }
 
 void ComputeQueue::begin_message(double slowdown) {

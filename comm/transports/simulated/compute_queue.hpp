@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <functional>
-#include <string>
+#include <vector>
 
-#include "comm/transports/simulated/event.hpp"
 #include "comm/transports/simulated/platform.hpp"
 
 namespace ringspan::comm::simulated {
@@ -17,7 +14,7 @@ class ComputeQueue {
   explicit ComputeQueue(Platform& platform) : platform_(platform) {}
 
   /// Not before that time; `ended` is called when it has run.
-  void run(double begin, double seconds, std::function<void()> ended);
+  void run(double begin, double seconds, const Call& ended);
 
   /// A message that slows kernels down so much has begun, or has ended.
   void begin_message(double slowdown);
@@ -26,13 +23,14 @@ class ComputeQueue {
  private:
   void set_slowdown();
   void schedule();
+  void end();
 
   Platform& platform_;
   std::vector<double> messages_;  // slow-downs of those under way
   double slowdown_ = 1;
-  std::function<void()> ended_;  // of the kernel that runs
-  double since_ = 0;             // when `left_` was true of it; may lie ahead
-  double left_ = 0;              // seconds, without slow-down
+  Call ended_{};      // of the kernel that runs
+  double since_ = 0;  // when `left_` was true of it; may lie ahead
+  double left_ = 0;   // seconds, without slow-down
   Platform::Timer* end_ = nullptr;
 };
 

@@ -22,10 +22,18 @@ class Engine::Kernel final : public Event {
   Kernel(Engine& engine, double seconds, std::string_view name, double not_before)
       : engine_(engine), seconds_(seconds), name_(name), not_before_(not_before) {}
 
+  /// Takes on what is issued next, if that is the same as running it after this one: it is issued
+  /// before this one can be through, and nothing comes between the two.
+  bool take_on(double seconds, double not_before) {
+    if (begun() || awaited() || not_before > not_before_ + seconds_) return false;
+    seconds_ += seconds;
+    return true;
+  }
+
  private:
   void start() override {
     begun_ = std::max(engine_.simulation().now(), not_before_ - engine_.simulation().start());
-    engine_.compute_queue_.run(not_before_, seconds_, [this] { finish(); });
+    engine_.compute_queue_.run(not_before_, seconds_, Call::to<&Kernel::finish>(this));
   }
 
   void finish() {
@@ -37,7 +45,7 @@ class Engine::Kernel final : public Event {
   }
 
   Engine& engine_;
-  const double seconds_;
+  double seconds_;
   const std::string name_;
   const double not_before_;
   double begun_ = 0;
@@ -53,6 +61,9 @@ Engine::Engine(std::shared_ptr<Simulation> simulation, int rank)
       message_noise_(simulation_->cluster().message_noise,
                      2 * (simulation_->cluster().noise_seed + rank) + 1),
       device_(make_simulated_device(*this)),
+      most_at_once_(simulation_->options().trace
+                        ? 1
+                        : std::clamp(simulation_->cluster().launch_queue / 64, 1, 16)),
       host_time_(simulation_->platform().now()) {
   if (!simulation_->options().flight_recorder.empty()) recorder_.emplace(rank, virtual_nanoseconds);
 }
@@ -72,18 +83,32 @@ void Engine::compute(double seconds, std::string_view kernel) {
   RINGSPAN_REQUIRE(std::isfinite(seconds) && seconds >= 0, kernel, ": ", seconds,
                    " seconds; they must not be negative");
   const double not_before = issue();
-  enqueue(std::make_shared<Kernel>(*this, seconds * kernel_noise_.factor(), kernel, not_before));
+  seconds *= kernel_noise_.factor();
+  if (last_kernel_ && queued_.back().operations < most_at_once_ &&
+      last_kernel_->take_on(seconds, not_before)) {
+    ++queued_.back().operations;
+    ++operations_ahead_;
+    return;
+  }
+  const auto queued = std::make_shared<Kernel>(*this, seconds, kernel, not_before);
+  enqueue(queued);
+  last_kernel_ = queued.get();
 }
 
 // Behind all that is queued. A host that is too far ahead of its GPU waits.
 void Engine::enqueue(const std::shared_ptr<Event>& event) {
   event->after(tail_);
   tail_ = event;
-  queued_.push_back(event);
+  last_kernel_ = nullptr;
+  queued_.push_back({event});
+  ++operations_ahead_;
   event->release();
-  while (!queued_.empty() && queued_.front()->done()) queued_.pop_front();
-  if (std::ssize(queued_) > simulation_->cluster().launch_queue) {
-    const std::shared_ptr<Event> oldest = queued_.front();
+  while (!queued_.empty() && queued_.front().event->done()) {
+    operations_ahead_ -= queued_.front().operations;
+    queued_.pop_front();
+  }
+  if (operations_ahead_ > simulation_->cluster().launch_queue) {
+    const std::shared_ptr<Event> oldest = queued_.front().event;
     block(oldest);
   }
 }
@@ -104,30 +129,32 @@ std::shared_ptr<Operation> Engine::post(std::shared_ptr<const Title> title, std:
   return operation;
 }
 
-void Engine::add(Operation& operation, bool sending, int peer, Slice slice, double not_before) {
-  Channel& channel = *operation.title->channel;
-  const std::uint64_t pair = sending ? Channel::pair(rank_, peer) : Channel::pair(peer, rank_);
-  Channel::Lane& lane = channel.lanes[pair];
-  const auto own_end = [&](Transfer& transfer) -> End& {
-    return sending ? transfer.sender : transfer.receiver;
-  };
-  std::shared_ptr<Transfer> transfer;
-  const bool matches = !lane.empty() && !own_end(*lane.front()).engine;
-  if (matches) {
-    transfer = std::move(lane.front());
-    lane.pop_front();
-    if (lane.empty()) channel.lanes.erase(pair);
-  } else {
-    transfer = std::make_shared<Transfer>();
-    lane.push_back(transfer);
+// The message of which this is a half: the first of which only the other half is posted, or a new
+// one.
+std::shared_ptr<Transfer> Engine::other_half(Channel& channel, int from, int to, bool sending) {
+  Channel::Lane& lane = channel.lanes[Channel::pair(from, to)];
+  if (lane.first && !(sending ? lane.first->sender : lane.first->receiver).engine) {
+    std::shared_ptr<Transfer> first = std::move(lane.first);
+    lane.first = std::move(first->next);
+    return first;
   }
+  auto transfer = std::make_shared<Transfer>();
+  (lane.first ? lane.last->next : lane.first) = transfer;
+  lane.last = transfer.get();
+  return transfer;
+}
+
+void Engine::add(Operation& operation, bool sending, int peer, Slice slice, double not_before) {
+  const int from = sending ? rank_ : peer, to = sending ? peer : rank_;
+  const std::shared_ptr<Transfer> transfer =
+      other_half(*operation.title->channel, from, to, sending);
   operation.messages.push_back({transfer, sending, peer});
 
   const std::int64_t bytes = slice.bytes();
   const bool storage = memory_.has_storage(slice);
-  own_end(*transfer) = {this,    operation.title, std::move(slice),
-                        storage, bytes,           number(sending, peer)};
-  if (matches) require_agreement(*transfer);
+  (sending ? transfer->sender : transfer->receiver) = {
+      this, operation.title, std::move(slice), storage, bytes, number(sending, peer)};
+  if (transfer->sender.engine && transfer->receiver.engine) require_agreement(*transfer);
   if (sending) {
     transfer->take_values();
     count(peer, bytes);

@@ -72,6 +72,7 @@ class Engine {
   double issue();
   void enqueue(const std::shared_ptr<Event>& event);
   void block(const std::shared_ptr<Event>& event);
+  std::shared_ptr<Transfer> other_half(Channel& channel, int from, int to, bool sending);
   void add(Operation& operation, bool sending, int peer, Slice slice, double not_before);
   void count(int to, std::int64_t bytes);
   void record(Operation& operation);
@@ -80,7 +81,7 @@ class Engine {
   // ledger.cpp
   std::int64_t number(bool sending, int peer);
   void require_agreement(const Transfer& transfer);
-  std::optional<diagnosis::Half> expecting(const Channel& channel, const End& sender) const;
+  std::optional<diagnosis::Half> expecting(const End& sender) const;
   [[noreturn]] void fail(const Error& cause);
 
   const std::shared_ptr<Simulation> simulation_;  // lets go of its engines in the end
@@ -89,14 +90,21 @@ class Engine {
   ComputeQueue compute_queue_;
   Noise kernel_noise_, message_noise_;
   const std::unique_ptr<Device> device_;
+  const int most_at_once_;  // kernels that are one event: fewer events, same times; traced: one
   Traffic traffic_;
   std::optional<diagnosis::FlightRecorder> recorder_;  // if it is to be dumped
   double host_time_;                                   // of the clock; when the host is free again
   std::shared_ptr<Event> tail_;                        // of the compute queue
+  Kernel* last_kernel_ = nullptr;                      // the tail, if that is one
   double idle_since_ = 0;                              // when the last of the queue ended
-  std::deque<std::shared_ptr<Event>> queued_;          // of the compute queue, may be done
-  std::deque<std::shared_ptr<Operation>> awaited_;     // waited for, may be done
-  std::vector<std::int64_t> sent_, expected_;  // messages so far, [world rank], for the ledger
+  struct Queued {
+    std::shared_ptr<Event> event;
+    int operations = 1;
+  };
+  std::deque<Queued> queued_;                       // of the compute queue, may be done
+  int operations_ahead_ = 0;                        // in queued_
+  std::deque<std::shared_ptr<Operation>> awaited_;  // waited for, may be done
+  std::vector<std::int64_t> sent_, expected_;       // messages so far, [world rank], for the ledger
   bool blocked_ = false;
   std::int64_t heartbeat_ = 0;    // nanoseconds of the clock
   std::optional<Error> dropped_;  // to be reported at the next call

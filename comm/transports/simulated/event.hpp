@@ -14,23 +14,26 @@ class Event : public std::enable_shared_from_this<Event> {
   virtual ~Event() = default;
 
   bool done() const { return done_; }
+  bool begun() const { return self_ || done_; }
+  /// Something comes after it.
+  bool awaited() const { return !later_.empty(); }
 
   /// Before it is released. What is done or null already delays nothing.
   void after(const std::shared_ptr<Event>& other) {
     if (!other || other->done_) return;
     other->later_.push_back(shared_from_this());
-    ++awaited_;
+    ++missing_;
   }
 
-  /// One of what it awaits is there; at first these are the `releases` that it was made with.
+  /// One of what it comes after is done; at first, one of the `releases` that it was made with.
   void release() {
-    if (--awaited_ > 0) return;
+    if (--missing_ > 0) return;
     self_ = shared_from_this();
     start();
   }
 
  protected:
-  explicit Event(int releases = 1) : awaited_(releases) {}
+  explicit Event(int releases = 1) : missing_(releases) {}
 
   /// Ends in a call of end(), now or later.
   virtual void start() = 0;
@@ -42,7 +45,7 @@ class Event : public std::enable_shared_from_this<Event> {
   }
 
  private:
-  int awaited_;
+  int missing_;
   bool done_ = false;
   std::vector<std::shared_ptr<Event>> later_;
   std::shared_ptr<Event> self_;

@@ -17,18 +17,20 @@ void Engine::require_agreement(const Transfer& transfer) {
   const diagnosis::Half sender = transfer.sender.half(), receiver = transfer.receiver.half();
   if (const auto error = diagnosis::disagreement(sender, receiver)) fail(*error);
   if (!simulation_->options().debug.ledger) return;
-  const auto expecting = [&] {
-    return this->expecting(*transfer.sender.title->channel, transfer.sender);
-  };
+  const auto expecting = [&] { return transfer.receiver.engine->expecting(transfer.sender); };
   if (const auto error = diagnosis::disorder(sender, receiver, expecting)) fail(*error);
 }
 
-// The receiver's half of the sender's number.
-std::optional<diagnosis::Half> Engine::expecting(const Channel& channel, const End& sender) const {
-  for (const auto& [pair, lane] : channel.lanes)
-    for (const auto& transfer : lane)
+// This rank's half of the sender's number, in whatever group.
+std::optional<diagnosis::Half> Engine::expecting(const End& sender) const {
+  for (const auto& [key, channel] : simulation_->channels()) {
+    const auto lane = channel->lanes.find(Channel::pair(sender.title->rank, rank_));
+    if (lane == channel->lanes.end()) continue;
+    for (const Transfer* transfer = lane->second.first.get(); transfer;
+         transfer = transfer->next.get())
       if (transfer->receiver.engine && transfer->receiver.number == sender.number)
         return transfer->receiver.half();
+  }
   return {};
 }
 

@@ -102,11 +102,6 @@ std::vector<s4u::Host*> add_checked_hosts(s4u::NetZone& zone) {
 
 }  // namespace
 
-struct Platform::Arrival {
-  Call call;
-  s4u::CommPtr flow;
-};
-
 Platform& Platform::of(const Cluster& cluster) {
   static Platform* const platform = new Platform(cluster);
   if (!platform->broken_.empty()) throw Error(ErrorKind::not_available, platform->broken_);
@@ -139,7 +134,7 @@ Platform::Platform(const Cluster& cluster)
   zone->seal();
   network_ = dynamic_cast<simgrid::kernel::resource::Model*>(zone->get_network_model());
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
-    if (auto* const arrival = activity.get_data<Arrival>()) this->arrived(*arrival);
+    if (const Call* const arrived = activity.get_data<Call>()) completed(activity, *arrived);
   });
   broken_ = check_closed_forms(checked);
 }
@@ -195,34 +190,33 @@ Platform::Reach Platform::reach(const Place& from, const Place& to) const {
 // Two flows that start 1 and 5 us late share a link; of two against each other neither slows the
 // other; a cap holds.
 std::string Platform::check_closed_forms(const std::vector<s4u::Host*>& hosts) {
-  constexpr double infinite = std::numeric_limits<double>::infinity();
-  struct Case {
-    double start;
-    int from, to;
-    double most, wanted;  // bytes per second, seconds
+  struct Flow {
+    void begin() { platform->start_flow(from, to, kCheckedBytes, most_bytes_per_second, arrived); }
+    void arrive() { end = platform->now(); }
+
+    Platform* platform;
+    double start;  // seconds
+    s4u::Host *from, *to;
+    double most_bytes_per_second;
+    double wanted, end = 0;  // seconds
+    Call arrived = {};
   };
+  constexpr double infinite = std::numeric_limits<double>::infinity();
   const double alone = kCheckedBytes / kCheckedRate;
-  const Case cases[] = {{1e-6, 0, 1, infinite, 2 * alone - 3e-6},
-                        {5e-6, 0, 1, infinite, 2 * alone + 1e-6},
-                        {5e-3, 0, 1, infinite, 5e-3 + alone},
-                        {5e-3, 1, 0, infinite, 5e-3 + alone},
-                        {9e-3, 0, 1, kCheckedRate / 10, 9e-3 + 10 * alone}};
-  std::vector<double> ends(std::size(cases));
-  left_ = 1;
-  const double begin = now();
-  for (std::size_t i = 0; i < std::size(cases); ++i) {
-    const Case& one = cases[i];
-    at(begin + one.start, [&, i] {
-      start_flow(hosts[one.from], hosts[one.to], kCheckedBytes, one.most,
-                 [&, i] { ends[i] = now() - begin; });
-    });
+  Flow flows[] = {{this, 1e-6, hosts[0], hosts[1], infinite, 2 * alone - 3e-6},
+                  {this, 5e-6, hosts[0], hosts[1], infinite, 2 * alone + 1e-6},
+                  {this, 5e-3, hosts[0], hosts[1], infinite, 5e-3 + alone},
+                  {this, 5e-3, hosts[1], hosts[0], infinite, 5e-3 + alone},
+                  {this, 9e-3, hosts[0], hosts[1], kCheckedRate / 10, 9e-3 + 10 * alone}};
+  for (Flow& flow : flows) {
+    flow.arrived = Call::to<&Flow::arrive>(&flow);
+    at(flow.start, Call::to<&Flow::begin>(&flow));
   }
   engine_->run();
-  left_ = 0;
-  for (std::size_t i = 0; i < std::size(cases); ++i) {
-    if (std::abs(ends[i] - cases[i].wanted) <= 1e-6 * cases[i].wanted) continue;
-    return concat("simulated: flow ", i, " of the check at start ended at ", ends[i],
-                  " s instead of ", cases[i].wanted,
+  for (const Flow& flow : flows) {
+    if (std::abs(flow.end - flow.wanted) <= 1e-6 * flow.wanted) continue;
+    return concat("simulated: flow ", &flow - flows, " of the check at start ended at ", flow.end,
+                  " s instead of ", flow.wanted,
                   " s; this SimGrid does not share links as it is told to");
   }
   return {};
@@ -232,7 +226,7 @@ double Platform::clock() { return s4u::Engine::get_clock(); }
 
 Platform::Timer* Platform::at(double time, Call call) {
   ++active_;
-  return Timer::set(time, [this, call = std::move(call)] {
+  return Timer::set(time, [this, call] {
     call();
     ended();
   });
@@ -243,38 +237,39 @@ void Platform::cancel(Timer* timer) {
   --active_;
 }
 
-// The library still reads the flow after its callback.
-void Platform::arrived(Arrival& arrival) {
-  last_arrival_.reset(&arrival);
-  arrival.call();
-  ended();
-}
-
 void Platform::flow(const Place& from, const Place& to, double bytes, double most_bytes_per_second,
-                    Call arrived) {
+                    const Call& arrived) {
   const auto host = [&, reach = this->reach(from, to)](const Place& place) {
     const int gpu = place.node * cluster_.gpus_per_node + place.local_rank;
     return hosts_[std::size_t(gpu) * kReaches + reach];
   };
-  start_flow(host(from), host(to), bytes, most_bytes_per_second, std::move(arrived));
+  start_flow(host(from), host(to), bytes, most_bytes_per_second, arrived);
 }
 
 void Platform::start_flow(s4u::Host* from, s4u::Host* to, double bytes,
-                          double most_bytes_per_second, Call arrived) {
+                          double most_bytes_per_second, const Call& arrived) {
   ++active_;
-  auto* const arrival = new Arrival{std::move(arrived), {}};
-  const s4u::CommPtr flow = arrival->flow = s4u::Comm::sendto_init();
-  flow->set_data(arrival);
+  const s4u::CommPtr flow = s4u::Comm::sendto_init();
+  flow->set_data(const_cast<Call*>(&arrived));
   flow->set_payload_size(std::max<std::int64_t>(std::llround(bytes), 1));
   flow->set_source(from);
   flow->set_destination(to);  // starts it
+  flow->add_ref();            // until it is completed
   // Comm::set_rate is for messages through mailboxes.
   if (std::isfinite(most_bytes_per_second))
     network_->get_started_action_set()->back().set_bound(most_bytes_per_second);
 }
 
-void Platform::run(int count, const std::function<void(int)>& body, Call stuck) {
-  stuck_ = std::move(stuck);
+// The library still reads the flow after its callback.
+void Platform::completed(const s4u::Activity& flow, const Call& arrived) {
+  last_flow_ = s4u::ActivityPtr(const_cast<s4u::Activity*>(&flow), /*add_ref=*/false);
+  arrived();
+  ended();
+}
+
+void Platform::run(int count, const std::function<void(int)>& body,
+                   const std::function<void()>& stuck) {
+  stuck_ = stuck;
   suspended_.assign(count, false);
   left_ = count;
   active_ += count;

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <simgrid/forward.h>
+
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/cluster.hpp"
 
-namespace simgrid::kernel::timer {
-class Timer;
-}
-namespace simgrid::kernel::resource {
-class Model;
-}
-namespace simgrid::s4u {
-class Actor;
-class Engine;
-class Host;
-class NetZone;
-}  // namespace simgrid::s4u
-
 namespace ringspan::comm::simulated {
+
+/// A member function to call later. There are millions, so it is smaller than std::function.
+struct Call {
+  template <auto member, typename Object>
+  static Call to(Object* object) {
+    return {[](void* called) { (static_cast<Object*>(called)->*member)(); }, object};
+  }
+  void operator()() const { run(object); }
+
+  void (*run)(void*);
+  void* object;
+};
 
 /// The simulation engine of this process, which has one, for one cluster, used by one thread: the
 /// clock, timers, flows that share links, and actors that run in turns. Timers and flows call back
 /// between the turns of actors. Virtual time goes on from one run to the next.
 class Platform {
  public:
-  using Call = std::function<void()>;
   using Timer = simgrid::kernel::timer::Timer;
 
   /// Throws not_available if the process has one of another cluster, or of another thread.
@@ -44,14 +43,15 @@ class Platform {
   Timer* at(double time, Call call);
   void cancel(Timer* timer);
 
-  /// Moves more than zero bytes from one GPU to another, no faster than that.
+  /// Moves more than zero bytes from one GPU to another, no faster than that. `arrived` stays where
+  /// it is until it is called.
   void flow(const Place& from, const Place& to, double bytes, double most_bytes_per_second,
-            Call arrived);
+            const Call& arrived);
 
   /// Runs actors 0 to count - 1 and all that they cause, to the end. `stuck` is called whenever
   /// actors are left, all of which are suspended, and nothing else will happen: it sees to it that
   /// something does.
-  void run(int count, const std::function<void(int)>& body, Call stuck);
+  void run(int count, const std::function<void(int)>& body, const std::function<void()>& stuck);
 
   void resume(int actor);  // called back only
 
@@ -63,15 +63,14 @@ class Platform {
   /// How far up a message must go between two GPUs of the cluster.
   enum Reach { in_switch, in_domain, in_node, in_leaf, across_leaves };
   static constexpr int kReaches = 5;
-  struct Arrival;
 
   explicit Platform(const Cluster& cluster);
   void add_gpus(simgrid::s4u::NetZone& zone);
   std::string check_closed_forms(const std::vector<simgrid::s4u::Host*>& hosts);
   Reach reach(const Place& from, const Place& to) const;
   void start_flow(simgrid::s4u::Host* from, simgrid::s4u::Host* to, double bytes,
-                  double most_bytes_per_second, Call arrived);
-  void arrived(Arrival& arrival);
+                  double most_bytes_per_second, const Call& arrived);
+  void completed(const simgrid::s4u::Activity& flow, const Call& arrived);
   void ended();
 
   const Cluster cluster_;
@@ -84,8 +83,8 @@ class Platform {
   std::vector<bool> suspended_;               // [actor]
   std::int64_t active_ = 0;                   // actors not suspended, timers and flows
   int left_ = 0;                              // actors that have not ended
-  Call stuck_;
-  std::unique_ptr<Arrival> last_arrival_;
+  std::function<void()> stuck_;
+  simgrid::s4u::ActivityPtr last_flow_;  // that was completed
 };
 
 }  // namespace ringspan::comm::simulated

@@ -63,9 +63,11 @@ std::shared_ptr<Channel> Simulation::join(std::int64_t parent, std::int64_t call
 // Ranks are resumed a moment later, because whoever fails may not yield its turn here.
 void Simulation::fail(const diagnosis::Failure& failure) {
   if (!failure_.set(failure)) return;
-  platform_.at(platform_.now(), [this] {
-    for (const auto& engine : engines_) engine->wake();
-  });
+  platform_.at(platform_.now(), Call::to<&Simulation::wake_all>(this));
+}
+
+void Simulation::wake_all() {
+  for (const auto& engine : engines_) engine->wake();
 }
 
 std::optional<diagnosis::Waiting> Simulation::waiting(int rank) const {

@@ -36,6 +36,10 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
     if (options_.trace) options_.trace(span);
   }
 
+  using Channels =
+      std::map<std::tuple<std::int64_t, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>>;
+  const Channels& channels() const { return channels_; }
+
   /// The group made by the `call`-th group() of a parent: one object for all its members.
   std::shared_ptr<Channel> join(std::int64_t parent, std::int64_t call,
                                 const std::vector<int>& members);
@@ -55,14 +59,14 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
  private:
   void run_rank(int rank, const RankFunction& body);
   void blame_deadlock();
+  void wake_all();
   void require_equal_counts() const;
 
   const LaunchOptions options_;
   const std::shared_ptr<const World> world_;
   Platform& platform_;
   const double start_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>>
-      channels_;
+  Channels channels_;
   std::vector<std::shared_ptr<Engine>> engines_;  // [rank]
   std::vector<bool> returned_;                    // [rank]
   diagnosis::FirstFailure failure_;

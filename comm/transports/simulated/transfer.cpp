@@ -26,7 +26,7 @@ void Transfer::take_values() {
 
 void Transfer::start() {
   if (not_before > platform().now()) {
-    platform().at(not_before, [this] { begin(); });
+    platform().at(not_before, Call::to<&Transfer::begin>(this));
   } else {
     begin();
   }
@@ -45,7 +45,7 @@ void Transfer::begin() {
                          between_nodes, sender.bytes);
   sender.engine->compute_queue().begin_message(model_.kernel_slowdown);
   receiver.engine->compute_queue().begin_message(model_.kernel_slowdown);
-  platform().at(platform().now() + model_.latency_seconds, [this] { move(); });
+  platform().at(platform().now() + model_.latency_seconds, Call::to<&Transfer::move>(this));
 }
 
 void Transfer::move() {
@@ -53,7 +53,7 @@ void Transfer::move() {
   const Simulation& simulation = sender.engine->simulation();
   platform().flow(simulation.place(sender.title->rank), simulation.place(receiver.title->rank),
                   model_.wire_bytes * sender.engine->message_noise(), model_.most_bytes_per_second,
-                  [this] { arrive(); });
+                  arrived_);
 }
 
 void Transfer::arrive() {

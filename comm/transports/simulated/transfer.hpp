@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -13,11 +12,11 @@
 #include "comm/transports/diagnosis/board.hpp"
 #include "comm/transports/diagnosis/ledger.hpp"
 #include "comm/transports/simulated/event.hpp"
+#include "comm/transports/simulated/platform.hpp"
 
 namespace ringspan::comm::simulated {
 
 class Engine;
-class Platform;
 class Transfer;
 
 /// What the members of one group share.
@@ -26,7 +25,10 @@ struct Channel : diagnosis::Group {
       : Group(number, std::move(ranks)), on_one_node(one_node), posted(members.size()) {}
 
   /// Messages of a pair of world ranks of which one half is posted, in order.
-  using Lane = std::deque<std::shared_ptr<Transfer>>;
+  struct Lane {
+    std::shared_ptr<Transfer> first;
+    Transfer* last = nullptr;
+  };
   static std::uint64_t pair(int from, int to) {
     return std::uint64_t(from) << 32 | std::uint32_t(to);
   }
@@ -69,6 +71,7 @@ class Transfer final : public Event {
 
   End sender, receiver;
   double not_before = 0;
+  std::shared_ptr<Transfer> next;  // in its lane
 
  private:
   void start() override;
@@ -79,6 +82,7 @@ class Transfer final : public Event {
   Platform& platform() const;
 
   MessageModel model_;
+  Call arrived_ = Call::to<&Transfer::arrive>(this);
   double begun_ = 0;
   std::vector<std::byte> values_;
 };
