@@ -24,7 +24,6 @@ Cluster cluster() {
   result.fabric.messages = {1e-6, 1e-6, 32, kInNode};
   result.network.messages = {5e-6, 5e-6, 4, kBetweenNodes};
   result.issue_seconds = kIssue;
-  result.launch_queue = 8;
   return result;
 }
 
@@ -60,18 +59,36 @@ TEST(SimulatedQueueTest, KernelsShorterThanTheirIssueLeaveGaps) {
   });
 }
 
-TEST(SimulatedQueueTest, AHostThatIsTooFarAheadWaits) {
-  simulate(1, [](const Communicator& comm) {
-    for (int i = 1; i <= 12; ++i) {
+TEST(SimulatedQueueTest, AHostThatIsALaunchQueueAheadWaits) {
+  const int room = cluster().launch_queue;
+  const auto body = [=](const Communicator& comm) {
+    for (int i = 1; i <= room + 3; ++i) {
       comm.device().compute(1e-3, "long");
-      if (i <= 8) {
-        EXPECT_SECONDS(comm.device().now(), i * kIssue);
-      } else {
-        EXPECT_SECONDS(comm.device().now(), kIssue + (i - 8) * 1e-3);
-      }
+      const double oldest = i > room ? kIssue + (i - room) * 1e-3 : 0;
+      EXPECT_SECONDS(comm.device().now(), std::max(oldest, (i - 1) * kIssue) + kIssue);
     }
-    EXPECT_SECONDS(synchronized(comm), kIssue + 12e-3);
-  });
+    EXPECT_SECONDS(synchronized(comm), kIssue + (room + 3) * 1e-3);
+  };
+  simulate(1, body, {.trace = [](const TraceSpan&) {}});  // each kernel an event of its own
+}
+
+// Kernels that are one event take as long as those that are not.
+TEST(SimulatedQueueTest, ATraceChangesNoTimes) {
+  const auto seconds = [](Trace trace) {
+    double result = 0;
+    const auto body = [&](const Communicator& comm) {
+      for (int i = 0; i < 500; ++i) {
+        comm.device().compute(1e-6 * (i * (comm.rank() + 3) % 11), "kernel");
+        if (i % 5 == 0) hop(comm, 1'000'000).wait();
+        comm.device().compute(1e-6 * (i % 7), "kernel");
+      }
+      result = std::max(result, synchronized(comm));
+    };
+    simulate(2, body, {.trace = std::move(trace)});
+    return result;
+  };
+  const double traced = seconds([](const TraceSpan&) {});
+  EXPECT_NEAR(seconds({}), traced, 1e-12);
 }
 
 TEST(SimulatedQueueTest, CopiesTakeTheBandwidthOfTheMemory) {
@@ -169,6 +186,20 @@ TEST(SimulatedOverlapTest, TestingLetsTimePassUntilTheMessageIsThere) {
     while (!request.test()) ++tests;
     EXPECT_EQ(tests, 1251);  // every 5 us
     EXPECT_SECONDS(comm.device().now(), kIssue * (1 + tests));
+  });
+}
+
+// The clock runs ahead of a host that has issued much; what the host sees is of its own time.
+TEST(SimulatedOverlapTest, AHostSeesNothingOfItsFuture) {
+  simulate(2, [](const Communicator& comm) {
+    Request request = hop(comm);
+    for (int i = 0; i < 1000; ++i) comm.device().compute(1e-3, "ahead");
+    EXPECT_FALSE(request.test());
+    EXPECT_SECONDS(comm.device().now(), 1002 * kIssue);
+    request.wait();
+    const Buffer sent = comm.device().allocate_values(8), read = comm.device().allocate_values(8);
+    post_pair(comm, "value", comm.next(), whole(sent), comm.prev(), whole(read)).wait();
+    EXPECT_GT(comm.device().now(), 1);  // it is behind what was queued
   });
 }
 

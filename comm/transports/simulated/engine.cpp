@@ -10,6 +10,8 @@
 namespace ringspan::comm::simulated {
 namespace {
 
+constexpr std::int64_t kEventsAhead = 64;  // of a host, in memory
+
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 std::int64_t virtual_nanoseconds() { return nanoseconds(Platform::clock()); }
@@ -25,8 +27,10 @@ class Engine::Kernel final : public Event {
   /// Takes on what is issued next, if that is the same as running it after this one: it is issued
   /// before this one can be through, and nothing comes between the two.
   bool take_on(double seconds, double not_before) {
-    if (begun() || awaited() || not_before > not_before_ + seconds_) return false;
+    const bool between = begun() || awaited() || not_before > not_before_ + seconds_;
+    if (between || operations_ == engine_.most_at_once_) return false;
     seconds_ += seconds;
+    ++operations_;
     return true;
   }
 
@@ -37,10 +41,10 @@ class Engine::Kernel final : public Event {
   }
 
   void finish() {
-    engine_.idle_since_ = engine_.simulation().now();
     engine_.progressed();
     engine_.simulation().trace(
-        {TraceSpan::Kind::kernel, engine_.rank_, name_, begun_, engine_.idle_since_});
+        {TraceSpan::Kind::kernel, engine_.rank_, name_, begun_, engine_.simulation().now()});
+    engine_.finished(operations_);
     end();
   }
 
@@ -48,6 +52,7 @@ class Engine::Kernel final : public Event {
   double seconds_;
   const std::string name_;
   const double not_before_;
+  int operations_ = 1;
   double begun_ = 0;
 };
 
@@ -64,7 +69,8 @@ Engine::Engine(std::shared_ptr<Simulation> simulation, int rank)
       most_at_once_(simulation_->options().trace
                         ? 1
                         : std::clamp(simulation_->cluster().launch_queue / 64, 1, 16)),
-      host_time_(simulation_->platform().now()) {
+      host_time_(simulation_->platform().now()),
+      done_at_(simulation_->cluster().launch_queue) {
   if (!simulation_->options().flight_recorder.empty()) recorder_.emplace(rank, virtual_nanoseconds);
 }
 
@@ -72,22 +78,17 @@ Engine::~Engine() = default;
 
 double Engine::host_time() const { return host_time_ - simulation_->start(); }
 
-double Engine::issue() {
-  host_time_ =
-      std::max(host_time_, simulation_->platform().now()) + simulation_->cluster().issue_seconds;
-  return host_time_;
-}
+double Engine::issue() { return host_time_ += simulation_->cluster().issue_seconds; }
 
 void Engine::compute(double seconds, std::string_view kernel) {
   require_working();
   RINGSPAN_REQUIRE(std::isfinite(seconds) && seconds >= 0, kernel, ": ", seconds,
                    " seconds; they must not be negative");
+  make_room();
   const double not_before = issue();
   seconds *= kernel_noise_.factor();
-  if (last_kernel_ && queued_.back().operations < most_at_once_ &&
-      last_kernel_->take_on(seconds, not_before)) {
-    ++queued_.back().operations;
-    ++operations_ahead_;
+  if (last_kernel_ && last_kernel_->take_on(seconds, not_before)) {
+    ++issued_;
     return;
   }
   const auto queued = std::make_shared<Kernel>(*this, seconds, kernel, not_before);
@@ -95,22 +96,32 @@ void Engine::compute(double seconds, std::string_view kernel) {
   last_kernel_ = queued.get();
 }
 
-// Behind all that is queued. A host that is too far ahead of its GPU waits.
+// In the simulated world a host waits for an operation to make room in the launch queue; when that
+// was done is known afterwards. In this one it gives way earlier, without any effect on times, so
+// that few events are in memory at once.
+void Engine::make_room() {
+  const std::int64_t room = std::ssize(done_at_);
+  if (issued_ - done_ >= std::min<std::int64_t>(room, kEventsAhead)) {
+    const std::shared_ptr<Event> half_way = queued_[queued_.size() / 2];
+    suspend_until(half_way);
+  }
+  if (issued_ >= room) host_time_ = std::max(host_time_, done_at_[issued_ % room]);
+}
+
 void Engine::enqueue(const std::shared_ptr<Event>& event) {
   event->after(tail_);
   tail_ = event;
   last_kernel_ = nullptr;
-  queued_.push_back({event});
-  ++operations_ahead_;
+  while (!queued_.empty() && queued_.front()->done()) queued_.pop_front();
+  queued_.push_back(event);
+  ++issued_;
   event->release();
-  while (!queued_.empty() && queued_.front().event->done()) {
-    operations_ahead_ -= queued_.front().operations;
-    queued_.pop_front();
-  }
-  if (operations_ahead_ > simulation_->cluster().launch_queue) {
-    const std::shared_ptr<Event> oldest = queued_.front().event;
-    block(oldest);
-  }
+}
+
+void Engine::finished(int operations) {
+  idle_since_ = simulation_->now();
+  for (; operations > 0; --operations)
+    done_at_[done_++ % std::ssize(done_at_)] = simulation_->platform().now();
 }
 
 std::shared_ptr<Operation> Engine::post(std::shared_ptr<const Title> title, std::span<Send> sends,
@@ -200,7 +211,7 @@ void Engine::abandon(Operation& operation, bool unwinding) {
     message.end().slice = {};
     message.end().storage = false;
   }
-  if (std::exchange(operation.settled, true) || operation.done()) return;
+  if (std::exchange(operation.settled, true) || operation.done_by(host_time_)) return;
   const Title& title = *operation.title;
   if (!dropped_) {
     dropped_.emplace(ErrorKind::peer_failed,

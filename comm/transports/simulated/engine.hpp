@@ -70,8 +70,11 @@ class Engine {
   class Wake;
 
   double issue();
-  void enqueue(const std::shared_ptr<Event>& event);
+  void make_room();
+  void enqueue(const std::shared_ptr<Event>& event);  // behind all that is queued
+  void finished(int operations);
   void block(const std::shared_ptr<Event>& event);
+  void suspend_until(const std::shared_ptr<Event>& event);
   std::shared_ptr<Transfer> other_half(Channel& channel, int from, int to, bool sending);
   void add(Operation& operation, bool sending, int peer, Slice slice, double not_before);
   void count(int to, std::int64_t bytes);
@@ -97,12 +100,9 @@ class Engine {
   std::shared_ptr<Event> tail_;                        // of the compute queue
   Kernel* last_kernel_ = nullptr;                      // the tail, if that is one
   double idle_since_ = 0;                              // when the last of the queue ended
-  struct Queued {
-    std::shared_ptr<Event> event;
-    int operations = 1;
-  };
-  std::deque<Queued> queued_;                       // of the compute queue, may be done
-  int operations_ahead_ = 0;                        // in queued_
+  std::deque<std::shared_ptr<Event>> queued_;       // of the compute queue; the first may be done
+  std::int64_t issued_ = 0, done_ = 0;              // operations of the compute queue so far
+  std::vector<double> done_at_;                     // the last of them, by the clock
   std::deque<std::shared_ptr<Operation>> awaited_;  // waited for, may be done
   std::vector<std::int64_t> sent_, expected_;       // messages so far, [world rank], for the ledger
   bool blocked_ = false;

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/transports/simulated/platform.hpp"
+
 namespace ringspan::comm::simulated {
 
 /// Something that happens once in virtual time: it starts when all that it comes after is done, and
@@ -13,14 +15,16 @@ class Event : public std::enable_shared_from_this<Event> {
  public:
   virtual ~Event() = default;
 
-  bool done() const { return done_; }
-  bool begun() const { return self_ || done_; }
+  bool done() const { return done_at_ >= 0; }
+  bool done_by(double time) const { return done() && done_at_ <= time; }
+  double done_at() const { return done_at_; }  // of the clock
+  bool begun() const { return self_ || done(); }
   /// Something comes after it.
   bool awaited() const { return !later_.empty(); }
 
   /// Before it is released. What is done or null already delays nothing.
   void after(const std::shared_ptr<Event>& other) {
-    if (!other || other->done_) return;
+    if (!other || other->done()) return;
     other->later_.push_back(shared_from_this());
     ++missing_;
   }
@@ -40,13 +44,13 @@ class Event : public std::enable_shared_from_this<Event> {
 
   void end() {
     const std::shared_ptr<Event> self = std::move(self_);
-    done_ = true;
+    done_at_ = Platform::clock();
     for (const std::shared_ptr<Event>& event : std::exchange(later_, {})) event->release();
   }
 
  private:
   int missing_;
-  bool done_ = false;
+  double done_at_ = -1;
   std::vector<std::shared_ptr<Event>> later_;
   std::shared_ptr<Event> self_;
 };

@@ -28,7 +28,7 @@ class SimulatedTransport final : public Transport {
     const auto title = std::make_shared<const Title>(
         Title{channel_, engine_->rank(), channel_->posted[rank_]++, std::string(operation)});
     std::shared_ptr<Operation> posted = engine_->post(title, sends, recvs);
-    if (posted->done()) return {};
+    if (posted->messages.empty()) return {};
     using Pending = PendingOperation<Engine, Operation>;
     return Request(std::make_unique<Pending>(engine_, std::move(posted)));
   }

@@ -71,9 +71,9 @@ void Transfer::arrive() {
   end();
 }
 
-bool Operation::done() const {
+bool Operation::done_by(double time) const {
   return std::all_of(messages.begin(), messages.end(),
-                     [](const Message& message) { return message.transfer->done(); });
+                     [time](const Message& message) { return message.transfer->done_by(time); });
 }
 
 std::vector<int> Operation::awaited() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -97,8 +98,9 @@ struct Operation : std::enable_shared_from_this<Operation> {
     int peer = 0;  // world rank
   };
 
-  bool done() const;
-  std::vector<int> awaited() const;  // world ranks
+  bool done() const { return done_by(std::numeric_limits<double>::infinity()); }
+  bool done_by(double time) const;   // of the clock
+  std::vector<int> awaited() const;  // world ranks, of messages that have not arrived
 
   std::shared_ptr<const Title> title;
   std::vector<Message> messages;

@@ -19,11 +19,12 @@ class Engine::Join final : public Event {
 
  private:
   void start() override {
-    const double now = engine_.simulation().now(), since = std::exchange(engine_.idle_since_, now);
+    const double now = engine_.simulation().now(), since = engine_.idle_since_;
     if (now > since)
       engine_.simulation().trace(
           {TraceSpan::Kind::wait, engine_.rank_, operation_->title->name, since, now});
     if (engine_.recorder_) engine_.recorder_->done(operation_->record);
+    engine_.finished(1);
     end();
   }
 
@@ -47,6 +48,7 @@ class Engine::Wake final : public Event {
 
 void Engine::wait(Operation& operation) {
   require_working();
+  make_room();
   operation.settled = true;
   const auto join = std::make_shared<Join>(*this, operation.shared_from_this());
   for (const Operation::Message& message : operation.messages) join->after(message.transfer);
@@ -62,9 +64,9 @@ void Engine::wait(Operation& operation) {
 
 bool Engine::test(Operation& operation, Patience& patience) {
   require_working();
-  simulation_->platform().sleep_until(issue());
+  simulation_->platform().sleep_until(issue());  // if the clock is not there already
   require_working();
-  if (!operation.done()) {
+  if (!operation.done_by(host_time_)) {
     require_alive(operation, patience);
     return false;
   }
@@ -94,6 +96,11 @@ void Engine::synchronize() {
 }
 
 void Engine::block(const std::shared_ptr<Event>& event) {
+  suspend_until(event);
+  host_time_ = std::max(host_time_, event->done_at());
+}
+
+void Engine::suspend_until(const std::shared_ptr<Event>& event) {
   if (!event->done()) {
     const auto wake = std::make_shared<Wake>(*this);
     wake->after(event);
@@ -102,7 +109,6 @@ void Engine::block(const std::shared_ptr<Event>& event) {
     while (!event->done() && !simulation_->failure()) simulation_->platform().suspend(rank_);
     blocked_ = false;
   }
-  host_time_ = std::max(host_time_, simulation_->platform().now());
   require_working();
 }
 
