@@ -50,6 +50,13 @@ std::vector<double> seconds(int ranks, const std::vector<Flow>& flows) {
   });
 }
 
+Request transfer(const Communicator& comm, int from, int to, std::int64_t bytes) {
+  Batch batch;
+  if (comm.rank() == from) batch.send(to, whole(comm.device().allocate(bytes)));
+  if (comm.rank() == to) batch.receive(from, whole(comm.device().allocate(bytes)));
+  return std::move(batch).post(comm, "transfer");
+}
+
 TEST(SimulatedNetworkTest, ARingTakesLatencyAndBytesPerHop) {
   const double taken = longest(8, [](const Communicator& comm) {
     Buffer held = comm.device().allocate(kBytes), next = comm.device().allocate(kBytes);
@@ -86,6 +93,29 @@ TEST(SimulatedNetworkTest, FlowsOfDifferentSizesShareALinkFairly) {
   EXPECT_SECONDS(taken[8], kIssue + 5e-6 + 37.5e-3);
 }
 
+TEST(SimulatedNetworkTest, FlowsOfOnePairShareItsLinksFairly) {
+  const std::vector<double> taken =
+      seconds(3, {{0, 1, kBytes}, {0, 1, kBytes / 2}, {1, 2, kBytes / 2}});
+  // Two at 80 GB/s for 6.25 ms, then one at 160 for 3.125 ms; the third is alone.
+  EXPECT_SECONDS(taken[1], kIssue + 1e-6 + 9.375e-3);
+  EXPECT_SECONDS(taken[2], kIssue + 1e-6 + 3.125e-3);
+}
+
+TEST(SimulatedNetworkTest, AFlowThatWasAloneMakesRoom) {
+  const std::vector<double> taken = seconds(3, [](const Communicator& comm) {
+    if (comm.rank() == 2) comm.device().compute(1e-3, "late");
+    std::vector<Request> requests;
+    for (const int sender : {1, 2}) {
+      const std::int64_t bytes = kBytes / sender;
+      requests.push_back(transfer(comm, sender, 0, bytes));
+    }
+    for (Request& request : requests) request.wait();
+  });
+  // 0.16 GB in the first millisecond, then half of the port until the other is through.
+  EXPECT_SECONDS(taken[2], kIssue + 1e-3 + 1e-6 + 6.25e-3);
+  EXPECT_SECONDS(taken[1], kIssue + 1e-3 + 1e-6 + 6.25e-3 + 2.125e-3);
+}
+
 TEST(SimulatedNetworkTest, OppositeDirectionsDoNotSlowEachOther) {
   const std::vector<double> taken = seconds(2, {{0, 1, kBytes}, {1, 0, kBytes}});
   EXPECT_SECONDS(taken[0], kIssue + 1e-6 + 6.25e-3);
@@ -110,12 +140,8 @@ TEST(SimulatedNetworkTest, AMessageWithoutBytesTakesItsLatency) {
 
 TEST(SimulatedNetworkTest, AMessageStartsWhenBothEndsHavePosted) {
   const std::vector<double> taken = seconds(3, [](const Communicator& comm) {
-    const Buffer buffer = comm.device().allocate(kBytes);
     if (comm.rank() == 0) comm.device().compute(1e-3, "late");
-    Batch batch;
-    if (comm.rank() == 0) batch.send(1, whole(buffer));
-    if (comm.rank() == 1) batch.receive(0, whole(buffer));
-    std::move(batch).post(comm, "late").wait();
+    transfer(comm, 0, 1, kBytes).wait();
   });
   EXPECT_SECONDS(taken[1], kIssue + 1e-3 + 1e-6 + 6.25e-3);
   EXPECT_EQ(taken[2], 0);

@@ -70,26 +70,6 @@ s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, const std::vect
   return host;
 }
 
-/// The links of each direction between a GPU and the root of what it reaches.
-struct Links {
-  Links(s4u::NetZone& of, const std::string& prefix) : zone(of), name(prefix) {}
-
-  Links& add(const std::string& suffix, double bytes_per_second) {
-    out.push_back(find(name + suffix + ".out", bytes_per_second));
-    in.push_back(find(name + suffix + ".in", bytes_per_second));
-    return *this;
-  }
-
-  s4u::Link* find(const std::string& link, double bytes_per_second) const {
-    s4u::Link* known = s4u::Link::by_name_or_null(link);
-    return known ? known : add_link(zone, link, bytes_per_second);
-  }
-
-  s4u::NetZone& zone;
-  std::string name;
-  std::vector<s4u::Link*> out, in;
-};
-
 constexpr double kCheckedRate = 100e9;  // bytes per second, of the links of the closed forms
 constexpr double kCheckedBytes = 1e6;
 
@@ -119,7 +99,7 @@ Platform& Platform::of(const Cluster& cluster) {
 Platform::~Platform() = default;
 
 Platform::Platform(const Cluster& cluster)
-    : cluster_(cluster), thread_(std::this_thread::get_id()) {
+    : cluster_(cluster), wiring_(cluster), thread_(std::this_thread::get_id()) {
   static char name[] = "ringspan";
   static char* arguments[] = {name, nullptr};
   int count = 1;
@@ -129,7 +109,7 @@ Platform::Platform(const Cluster& cluster)
                            "surf/precision:1e-12", "contexts/stack-size:1024"})
     s4u::Engine::set_config(flag);
   s4u::NetZone* zone = s4u::create_star_zone("cluster");
-  add_gpus(*zone);
+  add_hosts(*zone);
   const std::vector<s4u::Host*> checked = add_checked_hosts(*zone);
   zone->seal();
   network_ = dynamic_cast<simgrid::kernel::resource::Model*>(zone->get_network_model());
@@ -139,52 +119,20 @@ Platform::Platform(const Cluster& cluster)
   broken_ = check_closed_forms(checked);
 }
 
-// One host per GPU and reach, because the links that a message takes depend on how far it goes.
-void Platform::add_gpus(s4u::NetZone& zone) {
-  const NodeFabric& fabric = cluster_.fabric;
-  const Network& network = cluster_.network;
-  const int per_node = cluster_.gpus_per_node;
-  hosts_.resize(std::size_t(cluster_.gpus()) * kReaches);
-  for (int gpu = 0; gpu < cluster_.gpus(); ++gpu) {
-    const int node = gpu / per_node, local = gpu % per_node;
-    const std::string prefix = concat("node", node, "."), name = concat("gpu", local);
-    const auto add = [&](Reach reach, const Links& links) {
-      hosts_[std::size_t(gpu) * kReaches + reach] =
-          add_host(zone, concat(prefix, name, ".", static_cast<int>(reach)), links.out, links.in);
-    };
-    Links links(zone, prefix);
-    add(in_switch, links.add(name, fabric.gpu_bytes_per_second));
-    if (fabric.gpus_per_switch < per_node) {
-      add(in_domain, links.add(concat("switch", local / fabric.gpus_per_switch),
-                               fabric.switch_bytes_per_second));
-      if (fabric.numa_domains > 1)
-        add(in_node, links.add(concat("domain", local * fabric.numa_domains / per_node),
-                               fabric.socket_bytes_per_second));
-    }
-    if (cluster_.nodes == 1) continue;
-    const int rail = local * network.adapters_per_node / per_node;
-    Links out(zone, prefix);
-    if (network.behind_gpu_port) out.add(name, fabric.gpu_bytes_per_second);
-    add(in_leaf, out.add(concat("adapter", rail), network.adapter_bytes_per_second));
-    if (network.oversubscription == 1) continue;
-    const int nodes = network.nodes_per_leaf > 0 ? network.nodes_per_leaf : cluster_.nodes;
-    out.name = concat("leaf", node / nodes, ".");
-    add(across_leaves, out.add(concat("rail", rail), nodes * network.adapter_bytes_per_second /
-                                                         network.oversubscription));
+void Platform::add_hosts(s4u::NetZone& zone) {
+  std::vector<s4u::Link*> links;
+  for (const Wiring::Link& link : wiring_.links())
+    links.push_back(add_link(zone, link.name, link.bytes_per_second));
+  const auto all = [&](const std::vector<int>& numbers) {
+    std::vector<s4u::Link*> result;
+    for (const int link : numbers) result.push_back(links[link]);
+    return result;
+  };
+  for (const Wiring::Port& port : wiring_.ports()) {
+    const std::string name = concat("port", hosts_.size());
+    hosts_.push_back(port.out.empty() ? nullptr
+                                      : add_host(zone, name, all(port.out), all(port.in)));
   }
-}
-
-Platform::Reach Platform::reach(const Place& from, const Place& to) const {
-  const NodeFabric& fabric = cluster_.fabric;
-  const Network& network = cluster_.network;
-  if (from.node != to.node) {
-    const int nodes = network.nodes_per_leaf > 0 ? network.nodes_per_leaf : cluster_.nodes;
-    const bool same_leaf = from.node / nodes == to.node / nodes && from.rail == to.rail;
-    return same_leaf || network.oversubscription == 1 ? in_leaf : across_leaves;
-  }
-  if (from.local_rank / fabric.gpus_per_switch == to.local_rank / fabric.gpus_per_switch)
-    return in_switch;
-  return from.numa_domain == to.numa_domain ? in_domain : in_node;
 }
 
 // Two flows that start 1 and 5 us late share a link; of two against each other neither slows the
@@ -235,15 +183,6 @@ Platform::Timer* Platform::at(double time, Call call) {
 void Platform::cancel(Timer* timer) {
   timer->remove();
   --active_;
-}
-
-void Platform::flow(const Place& from, const Place& to, double bytes, double most_bytes_per_second,
-                    const Call& arrived) {
-  const auto host = [&, reach = this->reach(from, to)](const Place& place) {
-    const int gpu = place.node * cluster_.gpus_per_node + place.local_rank;
-    return hosts_[std::size_t(gpu) * kReaches + reach];
-  };
-  start_flow(host(from), host(to), bytes, most_bytes_per_second, arrived);
 }
 
 void Platform::start_flow(s4u::Host* from, s4u::Host* to, double bytes,

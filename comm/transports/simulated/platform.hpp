@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/cluster.hpp"
+#include "comm/transports/simulated/wiring.hpp"
 
 namespace ringspan::comm::simulated {
 
@@ -43,10 +44,13 @@ class Platform {
   Timer* at(double time, Call call);
   void cancel(Timer* timer);
 
-  /// Moves more than zero bytes from one GPU to another, no faster than that. `arrived` stays where
-  /// it is until it is called.
-  void flow(const Place& from, const Place& to, double bytes, double most_bytes_per_second,
-            const Call& arrived);
+  const Wiring& wiring() const { return wiring_; }
+
+  /// Moves more than zero bytes between two ports, no faster than that. `arrived` stays where it is
+  /// until it is called.
+  void flow(int from, int to, double bytes, double most_bytes_per_second, const Call& arrived) {
+    start_flow(hosts_[from], hosts_[to], bytes, most_bytes_per_second, arrived);
+  }
 
   /// Runs actors 0 to count - 1 and all that they cause, to the end. `stuck` is called whenever
   /// actors are left, all of which are suspended, and nothing else will happen: it sees to it that
@@ -60,25 +64,21 @@ class Platform {
   void sleep_until(double time);
 
  private:
-  /// How far up a message must go between two GPUs of the cluster.
-  enum Reach { in_switch, in_domain, in_node, in_leaf, across_leaves };
-  static constexpr int kReaches = 5;
-
   explicit Platform(const Cluster& cluster);
-  void add_gpus(simgrid::s4u::NetZone& zone);
+  void add_hosts(simgrid::s4u::NetZone& zone);
   std::string check_closed_forms(const std::vector<simgrid::s4u::Host*>& hosts);
-  Reach reach(const Place& from, const Place& to) const;
   void start_flow(simgrid::s4u::Host* from, simgrid::s4u::Host* to, double bytes,
                   double most_bytes_per_second, const Call& arrived);
   void completed(const simgrid::s4u::Activity& flow, const Call& arrived);
   void ended();
 
   const Cluster cluster_;
+  const Wiring wiring_;
   const std::thread::id thread_;
   simgrid::s4u::Engine* engine_;  // never goes: the library cannot start anew
   simgrid::kernel::resource::Model* network_;
   std::string broken_;                        // why nothing can be simulated, if so
-  std::vector<simgrid::s4u::Host*> hosts_;    // [GPU of the cluster][reach]; some may be null
+  std::vector<simgrid::s4u::Host*> hosts_;    // [port]; null where that has no links
   std::vector<simgrid::s4u::Actor*> actors_;  // of the current run
   std::vector<bool> suspended_;               // [actor]
   std::int64_t active_ = 0;                   // actors not suspended, timers and flows

@@ -18,6 +18,7 @@ Simulation::Simulation(const LaunchOptions& options)
           World{places(*options.cluster, options.ranks, options.ranks_per_node), false,
                 options.deadline})),
       platform_(Platform::of(*options.cluster)),
+      flows_(platform_),
       start_(platform_.now()),
       returned_(options.ranks) {}
 

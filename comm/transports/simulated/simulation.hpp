@@ -12,6 +12,7 @@
 #include "comm/transports/diagnosis/board.hpp"
 #include "comm/transports/diagnosis/first_failure.hpp"
 #include "comm/transports/simulated/engine.hpp"
+#include "comm/transports/simulated/flows.hpp"
 #include "comm/transports/simulated/platform.hpp"
 #include "comm/transports/simulated/transfer.hpp"
 
@@ -30,6 +31,7 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
   const std::shared_ptr<const World>& world() const { return world_; }
   const Place& place(int rank) const { return world_->places[rank]; }
   Platform& platform() const { return platform_; }
+  Flows& flows() { return flows_; }
   double start() const { return start_; }                  // of the launch, by the clock
   double now() const { return platform_.now() - start_; }  // since then
   void trace(const TraceSpan& span) const {
@@ -65,6 +67,7 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
   const LaunchOptions options_;
   const std::shared_ptr<const World> world_;
   Platform& platform_;
+  Flows flows_;
   const double start_;
   Channels channels_;
   std::vector<std::shared_ptr<Engine>> engines_;  // [rank]

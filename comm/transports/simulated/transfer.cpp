@@ -50,10 +50,10 @@ void Transfer::begin() {
 
 void Transfer::move() {
   if (model_.wire_bytes == 0) return arrive();
-  const Simulation& simulation = sender.engine->simulation();
-  platform().flow(simulation.place(sender.title->rank), simulation.place(receiver.title->rank),
-                  model_.wire_bytes * sender.engine->message_noise(), model_.most_bytes_per_second,
-                  arrived_);
+  Simulation& simulation = sender.engine->simulation();
+  simulation.flows().start(
+      simulation.place(sender.title->rank), simulation.place(receiver.title->rank),
+      model_.wire_bytes * sender.engine->message_noise(), model_.most_bytes_per_second, arrived_);
 }
 
 void Transfer::arrive() {
