@@ -82,18 +82,15 @@ class UcxWire final : public processes::Wire {
     handler.arg = this;
     require_ok(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "expecting notices");
   }
-  // After a failure the worker stays: UCX may abort if it is destroyed before a connection is made,
-  // and what it has freed may still be written.
+  // UCX aborts when it destroys a worker that owes an answer to an endpoint of another process,
+  // unless there is one of its own to that process, which has been closed. Those whom this rank has
+  // heard have one; after a failure, anybody may have begun to connect. Once they are closed, UCX
+  // must not see what else comes in.
   ~UcxWire() override {
-    const bool stays = !flush() || failed_;
+    const bool in_order = flush() && notices_.empty() && !failed_;
     drop_unexpected();
-    for (auto& peer : peers_) {
-      if (!peer) continue;
-      peer->close();
-      if (stays) static_cast<void>(peer.release());  // with its last notice
-    }
-    progress();  // UCX frees what the closed endpoints held
-    if (stays) worker_.keep();
+    for (int rank = 0; rank < size() && !in_order; ++rank) peer(rank);
+    peers_.clear();
   }
 
   std::vector<std::byte> address() const { return worker_.address(); }
@@ -133,6 +130,7 @@ class UcxWire final : public processes::Wire {
     if (notices_.empty()) return std::nullopt;
     Notice first = std::move(notices_.front());
     notices_.pop_front();
+    peer(first.from);  // see ~UcxWire()
     return first;
   }
 
@@ -203,7 +201,7 @@ class UcxWire final : public processes::Wire {
   }
 
   const int rank_;
-  Worker worker_;
+  const Worker worker_;
   std::deque<Notice> notices_;
   std::vector<Address> addresses_;            // [rank]
   std::vector<std::unique_ptr<Peer>> peers_;  // [rank]; null until needed

@@ -108,9 +108,4 @@ std::vector<std::byte> Worker::address() const {
   return copy;
 }
 
-void Worker::keep() {
-  static_cast<void>(worker_.release());
-  static_cast<void>(context_.release());
-}
-
 }  // namespace ringspan::comm::ucx

@@ -24,9 +24,6 @@ class Worker {
   /// By which other processes reach this worker.
   std::vector<std::byte> address() const;
 
-  /// It is never destroyed.
-  void keep();
-
  private:
   struct Release {
     void operator()(ucp_context_h context) const { ucp_cleanup(context); }
