@@ -44,6 +44,7 @@ void check(Rules& rules, const MessageRule& messages, const std::string& where) 
   rules.not_negative(messages.short_latency_seconds, where + ".short_latency_seconds");
   rules.not_negative(messages.channels, where + ".channels");
   rules.at_least(messages.kernel_slowdown, 1, where + ".kernel_slowdown");
+  rules.not_negative(messages.gap_seconds, where + ".gap_seconds");
 }
 
 void check(Rules& rules, const Gpu& gpu) {
@@ -145,16 +146,32 @@ std::vector<Place> places(const Cluster& cluster, int ranks, int ranks_per_node)
 MessageModel model_message(const Cluster& cluster, const GroupExtent& group, bool between_nodes,
                            std::int64_t bytes) {
   const MessageRule& rule = between_nodes ? cluster.network.messages : cluster.fabric.messages;
-  const auto wire_bytes = static_cast<double>(bytes);
   const int channels = channels_of(cluster, group, between_nodes, bytes);
-  if (channels == 0)
-    return {rule.latency_seconds, wire_bytes, std::numeric_limits<double>::infinity(),
-            rule.kernel_slowdown};
-  const double rate = channels * cluster.channels.bytes_per_second;
-  if (bytes > channels * cluster.channels.short_part_bytes)
-    return {rule.latency_seconds, wire_bytes, rate, rule.kernel_slowdown};
-  return {rule.short_latency_seconds, wire_bytes / cluster.channels.short_bandwidth_share, rate,
-          rule.kernel_slowdown};
+  MessageModel model{rule.latency_seconds, static_cast<double>(bytes),
+                     std::numeric_limits<double>::infinity(), rule.kernel_slowdown,
+                     rule.gap_seconds};
+  if (channels == 0) return model;
+  model.most_bytes_per_second = channels * cluster.channels.bytes_per_second;
+  if (bytes <= channels * cluster.channels.short_part_bytes) {
+    model.latency_seconds = rule.short_latency_seconds;
+    model.wire_bytes /= cluster.channels.short_bandwidth_share;
+  }
+  return model;
+}
+
+MessageCosts message_costs(const Cluster& cluster) {
+  const auto costs = [](const MessageRule& rule, double bytes_per_second) {
+    return LinkCosts{rule.latency_seconds, rule.gap_seconds, 1 / bytes_per_second};
+  };
+  MessageCosts result;
+  result.intra_node = costs(cluster.fabric.messages, cluster.fabric.gpu_bytes_per_second);
+  result.copy_per_byte = 2 / cluster.gpu.memory_bytes_per_second;
+  if (cluster.nodes == 1) return result;
+  const Network& network = cluster.network;
+  result.inter_node =
+      costs(network.messages,
+            network.adapter_bytes_per_second * network.adapters_per_node / cluster.gpus_per_node);
+  return result;
 }
 
 }  // namespace ringspan::comm

@@ -26,6 +26,7 @@ struct MessageRule {
   double short_latency_seconds = 0;  // of a short one, see ChannelRule
   int channels = 0;                  // per peer; 0: copy engines, which no channel limits
   double kernel_slowdown = 1;        // of the kernels at both ends meanwhile; 1 for copy engines
+  double gap_seconds = 0;            // from one message of a rank to its next, at least
 
   bool operator==(const MessageRule&) const = default;
 };
@@ -111,8 +112,12 @@ struct MessageModel {
   double wire_bytes = 0;             // that its links carry
   double most_bytes_per_second = 0;  // infinite: no cap but the links
   double kernel_slowdown = 1;
+  double gap_seconds = 0;
 };
 MessageModel model_message(const Cluster& cluster, const GroupExtent& group, bool between_nodes,
                            std::int64_t bytes);
+
+/// What algorithms are chosen by, of large messages while all ranks send.
+MessageCosts message_costs(const Cluster& cluster);
 
 }  // namespace ringspan::comm

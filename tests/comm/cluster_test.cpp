@@ -128,5 +128,16 @@ TEST(ClusterTest, ShortMessagesTakeAnotherProtocol) {
   EXPECT_EQ(large.wire_bytes, 4 * 16384 + 1);
 }
 
+TEST(ClusterTest, KnowsWhatAlgorithmsAreChosenBy) {
+  Cluster cluster = test::plain_cluster(2);
+  cluster.network.adapters_per_node = 4;
+  cluster.network.messages.gap_seconds = 2e-6;
+  const MessageCosts costs = message_costs(cluster);
+  EXPECT_EQ(costs.intra_node.latency, 1e-6);
+  EXPECT_EQ(costs.inter_node.latency, 5e-6);
+  EXPECT_EQ(costs.inter_node.per_message, 2e-6);
+  EXPECT_EQ(costs.inter_node.per_byte, 1 / 20e9);  // two GPUs on an adapter
+}
+
 }  // namespace
 }  // namespace ringspan::comm

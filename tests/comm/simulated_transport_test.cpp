@@ -3,8 +3,10 @@
 // storage, and the same traffic as on threads.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <functional>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "comm/all_to_all.hpp"
@@ -187,9 +189,33 @@ double seconds_of_a_mix() {
   return last;
 }
 
-TEST(SimulatedTransportTest, RunsAreRepeatable) {
+TEST(SimulatedRepeatTest, RunsOfAProcessAreEqualButForTheRoundingOfItsClock) {
   const double first = seconds_of_a_mix();
-  EXPECT_NEAR(seconds_of_a_mix(), first, 1e-12);  // the clock has gone on, and is rounded
+  EXPECT_NEAR(seconds_of_a_mix(), first, 1e-12);
+}
+
+TEST(SimulatedRepeatTest, DISABLED_PrintsSeconds) {
+  std::printf("seconds %a\n", seconds_of_a_mix());
+}
+
+/// What that test prints in a process of its own.
+std::string printed_by_a_new_process() {
+  const std::string command = std::filesystem::read_symlink("/proc/self/exe").string() +
+                              " --gtest_also_run_disabled_tests"
+                              " --gtest_filter=SimulatedRepeatTest.DISABLED_PrintsSeconds";
+  std::string all;
+  FILE* const output = popen(command.c_str(), "r");
+  for (int character = 0; (character = std::fgetc(output)) != EOF;)
+    all += static_cast<char>(character);
+  pclose(output);
+  const std::size_t begin = all.find("seconds ");
+  return begin == all.npos ? "" : all.substr(begin, all.find('\n', begin) - begin);
+}
+
+TEST(SimulatedRepeatTest, RunsOfNewProcessesAreEqualInEveryBit) {
+  const std::string first = printed_by_a_new_process();
+  EXPECT_NE(first, "");
+  EXPECT_EQ(printed_by_a_new_process(), first);
 }
 
 }  // namespace

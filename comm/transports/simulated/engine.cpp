@@ -183,6 +183,13 @@ void Engine::count(int to, std::int64_t bytes) {
     traffic_.inter_node_bytes_sent += bytes;
 }
 
+double Engine::inject(bool between_nodes, double gap_seconds) {
+  double& next = next_injection_[between_nodes];
+  const double injected = std::max(next, simulation_->platform().now());
+  next = injected + gap_seconds;
+  return injected;
+}
+
 void Engine::record(Operation& operation) {
   if (!recorder_) return;
   const Title& title = *operation.title;

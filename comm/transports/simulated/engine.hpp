@@ -59,6 +59,8 @@ class Engine {
   void progressed();
   void received(std::int64_t bytes) { traffic_.bytes_copied += bytes; }
   double message_noise() { return message_noise_.factor(); }
+  /// When a message that could start now does, a gap after the last one of its kind.
+  double inject(bool between_nodes, double gap_seconds);
 
   std::int64_t heartbeat() const { return heartbeat_; }
   std::optional<diagnosis::Waiting> waiting() const;
@@ -105,6 +107,7 @@ class Engine {
   std::vector<double> done_at_;                     // the last of them, by the clock
   std::deque<std::shared_ptr<Operation>> awaited_;  // waited for, may be done
   std::vector<std::int64_t> sent_, expected_;       // messages so far, [world rank], for the ledger
+  double next_injection_[2] = {};                   // of messages in the node, between nodes
   bool blocked_ = false;
   std::int64_t heartbeat_ = 0;    // nanoseconds of the clock
   std::optional<Error> dropped_;  // to be reported at the next call

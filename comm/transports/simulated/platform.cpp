@@ -85,7 +85,7 @@ std::vector<s4u::Host*> add_checked_hosts(s4u::NetZone& zone) {
 Platform& Platform::of(const Cluster& cluster) {
   static Platform* const platform = new Platform(cluster);
   if (!platform->broken_.empty()) throw Error(ErrorKind::not_available, platform->broken_);
-  if (platform->thread_ != std::this_thread::get_id())
+  if (!platform->on_own_thread())
     throw Error(ErrorKind::not_available, "simulated: a process simulates in one thread only");
   if (!(platform->cluster_ == cluster))
     throw Error(ErrorKind::not_available,

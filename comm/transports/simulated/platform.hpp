@@ -37,6 +37,7 @@ class Platform {
   static Platform& of(const Cluster& cluster);
   ~Platform();
 
+  bool on_own_thread() const { return thread_ == std::this_thread::get_id(); }
   static double clock();  // of the process
   double now() const { return clock(); }
 

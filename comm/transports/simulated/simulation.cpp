@@ -16,7 +16,7 @@ Simulation::Simulation(const LaunchOptions& options)
     : options_(options),
       world_(std::make_shared<World>(
           World{places(*options.cluster, options.ranks, options.ranks_per_node), false,
-                options.deadline})),
+                options.deadline, message_costs(*options.cluster)})),
       platform_(Platform::of(*options.cluster)),
       flows_(platform_),
       start_(platform_.now()),
@@ -61,10 +61,16 @@ std::shared_ptr<Channel> Simulation::join(std::int64_t parent, std::int64_t call
   return channel = std::make_shared<Channel>(id, members, one_node);
 }
 
-// Ranks are resumed a moment later, because whoever fails may not yield its turn here.
+// Ranks are resumed a moment later, because whoever fails may not yield its turn here. Another
+// thread, which may only abort, leaves it to what the ranks do next.
 void Simulation::fail(const diagnosis::Failure& failure) {
-  if (!failure_.set(failure)) return;
-  platform_.at(platform_.now(), Call::to<&Simulation::wake_all>(this));
+  failure_.set(failure);
+  if (platform_.on_own_thread()) wake_all_soon();
+}
+
+void Simulation::wake_all_soon() {
+  if (!std::exchange(waking_, true))
+    platform_.at(platform_.now(), Call::to<&Simulation::wake_all>(this));
 }
 
 void Simulation::wake_all() {
@@ -83,6 +89,7 @@ std::int64_t Simulation::posted(const diagnosis::Group& group, int rank) const {
 }
 
 void Simulation::blame_deadlock() {
+  if (failure_) return wake_all_soon();
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const std::optional<diagnosis::Waiting> waiting = this->waiting(rank);
     if (waiting)

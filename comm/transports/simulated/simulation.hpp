@@ -61,6 +61,7 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
  private:
   void run_rank(int rank, const RankFunction& body);
   void blame_deadlock();
+  void wake_all_soon();
   void wake_all();
   void require_equal_counts() const;
 
@@ -73,6 +74,7 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
   std::vector<std::shared_ptr<Engine>> engines_;  // [rank]
   std::vector<bool> returned_;                    // [rank]
   diagnosis::FirstFailure failure_;
+  bool waking_ = false;  // because of the failure
 };
 
 }  // namespace ringspan::comm::simulated

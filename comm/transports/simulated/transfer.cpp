@@ -45,7 +45,8 @@ void Transfer::begin() {
                          between_nodes, sender.bytes);
   sender.engine->compute_queue().begin_message(model_.kernel_slowdown);
   receiver.engine->compute_queue().begin_message(model_.kernel_slowdown);
-  platform().at(platform().now() + model_.latency_seconds, Call::to<&Transfer::move>(this));
+  const double injected = sender.engine->inject(between_nodes, model_.gap_seconds);
+  platform().at(injected + model_.latency_seconds, Call::to<&Transfer::move>(this));
 }
 
 void Transfer::move() {
