@@ -42,6 +42,7 @@ void visit_keys(Cluster& cluster, Visit& visit) {
     visit.key("short_latency_seconds", rule.short_latency_seconds);
     visit.key("channels", rule.channels);
     visit.key("kernel_slowdown", rule.kernel_slowdown);
+    visit.key("gap_seconds", rule.gap_seconds);
   };
   visit.table("fabric");
   messages(cluster.fabric.messages);
