@@ -171,6 +171,31 @@ TEST_F(SimulatedFailureTest, TestingInVainEnds) {
   EXPECT_EQ(failure->where().peer, 1);
 }
 
+TEST_F(SimulatedFailureTest, LeavesNoBufferBehind) {
+  std::byte memory[64];
+  int made = 0, released = 0;
+  const auto buffer = [&] {
+    ++made;
+    return whole(Buffer(memory, sizeof memory, [&] { ++released; }));
+  };
+  EXPECT_TRUE(failure_of(3, [&](const Communicator& comm) {
+    for (int round = 0; round < 80; ++round) {
+      if (round == 3 && comm.rank() == 1) return;
+      Request request = hop(comm);
+      comm.device().compute(1e-5, "kernel");
+      request.wait();
+      post_pair(comm, "values", comm.prev(), buffer(), comm.next(),
+                whole(comm.device().allocate(64)))
+          .wait();
+      Request late = post_pair(comm, "late", comm.prev(), buffer(), comm.next(), buffer());
+      comm.device().compute(1e-5, "kernel");
+      late.wait();
+    }
+  }));
+  EXPECT_GT(made, 0);
+  EXPECT_EQ(released, made);
+}
+
 // The runtime keeps exceptions per thread, and all ranks share one.
 TEST_F(SimulatedFailureTest, RanksMayWaitWhileTheyHandleAnException) {
   EXPECT_FALSE(failure_of(4, [](const Communicator& comm) {

@@ -14,8 +14,6 @@
 namespace ringspan::comm {
 namespace {
 
-constexpr double kIssue = 1e-9;
-
 Cluster cluster() {
   Cluster result = test::plain_cluster(4);
   result.fabric = {.messages = {.gap_seconds = 10e-6},

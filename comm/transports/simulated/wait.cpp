@@ -9,27 +9,26 @@
 
 namespace ringspan::comm::simulated {
 
-/// Where the compute queue waits for the messages of an operation.
+/// Where the compute queue waits for the messages of an operation. They own it, so it does not own
+/// them.
 class Engine::Join final : public Event {
  public:
-  Join(Engine& engine, std::shared_ptr<const Operation> operation)
-      : engine_(engine), operation_(std::move(operation)) {
-    // after() needs an owner, so whoever makes it does the rest
-  }
+  Join(Engine& engine, const Operation& operation)
+      : engine_(engine), title_(operation.title), record_(operation.record) {}
 
  private:
   void start() override {
     const double now = engine_.simulation().now(), since = engine_.idle_since_;
     if (now > since)
-      engine_.simulation().trace(
-          {TraceSpan::Kind::wait, engine_.rank_, operation_->title->name, since, now});
-    if (engine_.recorder_) engine_.recorder_->done(operation_->record);
+      engine_.simulation().trace({TraceSpan::Kind::wait, engine_.rank_, title_->name, since, now});
+    if (engine_.recorder_) engine_.recorder_->done(record_);
     engine_.finished(1);
     end();
   }
 
   Engine& engine_;
-  const std::shared_ptr<const Operation> operation_;
+  const std::shared_ptr<const Title> title_;
+  const std::int64_t record_;
 };
 
 /// Resumes the rank.
@@ -50,7 +49,7 @@ void Engine::wait(Operation& operation) {
   require_working();
   make_room();
   operation.settled = true;
-  const auto join = std::make_shared<Join>(*this, operation.shared_from_this());
+  const auto join = std::make_shared<Join>(*this, operation);
   for (const Operation::Message& message : operation.messages) join->after(message.transfer);
   while (!awaited_.empty() && awaited_.front()->done()) awaited_.pop_front();
   awaited_.push_back(operation.shared_from_this());
