@@ -52,7 +52,13 @@ void Peer::close() {
   endpoint_ = nullptr;
 }
 
-bool Peer::send_notice(std::span<const std::byte> bytes) {
+bool Peer::part() {
+  if (!lost_.empty()) return true;
+  if (!said_goodbye_) said_goodbye_ = say(Words::goodbye, {});
+  return said_goodbye_ && heard_goodbye_;
+}
+
+bool Peer::say(Words words, std::span<const std::byte> bytes) {
   if (!endpoint_ || !lost_.empty()) return true;  // there is no way to it
   if (UCS_PTR_IS_PTR(sending_)) {
     if (ucp_request_check_status(sending_) == UCS_INPROGRESS) return false;
@@ -64,8 +70,8 @@ bool Peer::send_notice(std::span<const std::byte> bytes) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;  // so that its handler is given the bytes themselves
-  sending_ =
-      ucp_am_send_nbx(endpoint_, kNoticeId, nullptr, 0, notice_.data(), notice_.size(), &param);
+  sending_ = ucp_am_send_nbx(endpoint_, static_cast<unsigned>(words), nullptr, 0, notice_.data(),
+                             notice_.size(), &param);
   return true;
 }
 

@@ -13,8 +13,8 @@
 
 namespace ringspan::comm::ucx {
 
-/// The active message that carries notices: the sender's rank, an int, then the notice.
-constexpr unsigned kNoticeId = 1;
+/// The active messages of a wire. Each begins with the sender's rank, an int.
+enum class Words : unsigned { notice = 1, goodbye = 2 };
 
 /// This rank's way to another one.
 class Peer {
@@ -32,7 +32,11 @@ class Peer {
   void look();
   /// See Wire.
   const std::string& lost() const { return lost_; }
-  bool send_notice(std::span<const std::byte> bytes);
+  bool send_notice(std::span<const std::byte> bytes) { return say(Words::notice, bytes); }
+
+  /// Tells it that this rank sends nothing more, and hears the same. True once both are over.
+  bool part();
+  void hear_goodbye() { heard_goodbye_ = true; }
 
   /// Lets go without asking the other side, which may be gone; what is under way ends.
   void close();
@@ -41,6 +45,7 @@ class Peer {
   [[noreturn]] void throw_failed(ucs_status_t status) const;
 
  private:
+  bool say(Words words, std::span<const std::byte> bytes);
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   const int own_rank_;
@@ -50,6 +55,7 @@ class Peer {
   std::string lost_;
   std::vector<std::byte> notice_;  // while it is under way
   ucs_status_ptr_t sending_ = nullptr;
+  bool said_goodbye_ = false, heard_goodbye_ = false;
 };
 
 }  // namespace ringspan::comm::ucx

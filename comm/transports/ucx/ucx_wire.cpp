@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "comm/error.hpp"
@@ -19,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 using processes::Notice;
 using processes::Transfer;
 
-constexpr int kTagBits = 32;  // of UCX's 64; the others hold the sender's rank
+constexpr int kTagBits = 32;                    // of UCX's 64; the others hold the sender's rank
+constexpr std::chrono::seconds kTimeToPart(1);  // for others to end as well
 constexpr std::chrono::milliseconds kTimeToLeave(250);   // for what was sent last
 constexpr std::chrono::milliseconds kBetweenLooks(100);  // after peers on this machine
 constexpr int kProgressAtOnce = 256;  // so that progress() ends, however fast peers send
@@ -73,21 +75,17 @@ class UcxTransfer final : public Transfer {
 class UcxWire final : public processes::Wire {
  public:
   UcxWire(int rank, int size) : rank_(rank), worker_(size), peers_(size) {
-    ucp_am_handler_param_t handler{};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                         UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-    handler.id = kNoticeId;
-    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-    handler.cb = on_notice;
-    handler.arg = this;
-    require_ok(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "expecting notices");
+    expect(Words::notice, on_notice);
+    expect(Words::goodbye, on_goodbye);
   }
+
   // UCX aborts when it destroys a worker that owes an answer to an endpoint of another process,
   // unless there is one of its own to that process, which has been closed. Those whom this rank has
   // heard have one; after a failure, anybody may have begun to connect. Once they are closed, UCX
   // must not see what else comes in.
   ~UcxWire() override {
-    const bool in_order = flush() && notices_.empty() && !failed_;
+    const bool in_order = !failed_ && part() && notices_.empty();
+    flush();
     drop_unexpected();
     for (int rank = 0; rank < size() && !in_order; ++rank) peer(rank);
     peers_.clear();
@@ -157,14 +155,34 @@ class UcxWire final : public processes::Wire {
     return *peers_[rank];
   }
 
-  static ucs_status_t on_notice(void* wire, const void* /*header*/, std::size_t /*header_bytes*/,
-                                void* data, std::size_t bytes,
-                                const ucp_am_recv_param_t* /*param*/) noexcept {
-    Notice notice;
+  void expect(Words words, ucp_am_recv_callback_t callback) {
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                         UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id = static_cast<unsigned>(words);
+    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+    handler.cb = callback;
+    handler.arg = this;
+    require_ok(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "expecting notices");
+  }
+
+  static int sender(const void* words) {
+    int rank = 0;
+    std::memcpy(&rank, words, sizeof rank);
+    return rank;
+  }
+
+  static ucs_status_t on_notice(void* wire, const void*, std::size_t, void* data, std::size_t bytes,
+                                const ucp_am_recv_param_t*) noexcept {
     const auto* first = static_cast<const std::byte*>(data);
-    std::memcpy(&notice.from, first, sizeof notice.from);
-    notice.bytes.assign(first + sizeof notice.from, first + bytes);
-    static_cast<UcxWire*>(wire)->notices_.push_back(std::move(notice));
+    static_cast<UcxWire*>(wire)->notices_.push_back(
+        {sender(data), {first + sizeof(int), first + bytes}});
+    return UCS_OK;
+  }
+
+  static ucs_status_t on_goodbye(void* wire, const void*, std::size_t, void* data, std::size_t,
+                                 const ucp_am_recv_param_t*) noexcept {
+    static_cast<UcxWire*>(wire)->leaving_.push_back(sender(data));
     return UCS_OK;
   }
 
@@ -176,16 +194,27 @@ class UcxWire final : public processes::Wire {
       if (peer) peer->look();
   }
 
-  // False if something has not left in time.
-  bool flush() {
+  // Waits until all that this rank is connected to leave as well: who closes a connection first may
+  // lose what was sent over it last. False if someone is missed.
+  bool part() {
+    for (const auto end = Clock::now() + kTimeToPart;; std::this_thread::yield()) {
+      progress();
+      for (const int rank : leaving_) peer(rank).hear_goodbye();
+      leaving_.clear();
+      bool all = true;
+      for (const auto& peer : peers_)
+        if (peer && !peer->part()) all = false;
+      if (all || Clock::now() > end) return all;
+    }
+  }
+
+  void flush() {
     const auto end = Clock::now() + kTimeToLeave;
     const ucp_request_param_t param{};
     const ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker_.get(), &param);
-    if (!UCS_PTR_IS_PTR(flushing)) return UCS_PTR_STATUS(flushing) == UCS_OK;
+    if (!UCS_PTR_IS_PTR(flushing)) return;
     while (ucp_request_check_status(flushing) == UCS_INPROGRESS && Clock::now() < end) progress();
-    const bool flushed = ucp_request_check_status(flushing) == UCS_OK;
     ucp_request_free(flushing);
-    return flushed;
   }
 
   // What came in and nobody received; UCX would complain.
@@ -203,6 +232,7 @@ class UcxWire final : public processes::Wire {
   const int rank_;
   const Worker worker_;
   std::deque<Notice> notices_;
+  std::vector<int> leaving_;                  // ranks whose goodbye has come
   std::vector<Address> addresses_;            // [rank]
   std::vector<std::unique_ptr<Peer>> peers_;  // [rank]; null until needed
   Clock::time_point next_look_{};
