@@ -61,10 +61,10 @@ Engine::Engine(std::shared_ptr<Simulation> simulation, int rank)
       rank_(rank),
       memory_(simulation_->options().debug.poison),
       compute_queue_(simulation_->platform()),
-      kernel_noise_(simulation_->cluster().kernel_noise,
-                    2 * (simulation_->cluster().noise_seed + rank)),
-      message_noise_(simulation_->cluster().message_noise,
-                     2 * (simulation_->cluster().noise_seed + rank) + 1),
+      kernel_noise_(simulation_->cluster().kernel_noise, simulation_->cluster().noise_seed, rank,
+                    Noise::Of::kernels),
+      message_noise_(simulation_->cluster().message_noise, simulation_->cluster().noise_seed, rank,
+                     Noise::Of::messages),
       device_(make_simulated_device(*this)),
       most_at_once_(simulation_->options().trace
                         ? 1
@@ -140,7 +140,7 @@ std::shared_ptr<Operation> Engine::post(std::shared_ptr<const Title> title, std:
   return operation;
 }
 
-// The message of which this is a half: the first of which only the other half is posted, or a new
+// The message that this is a half of: the first of which only the other half is posted, or a new
 // one.
 std::shared_ptr<Transfer> Engine::other_half(Channel& channel, int from, int to, bool sending) {
   Channel::Lane& lane = channel.lanes[Channel::pair(from, to)];

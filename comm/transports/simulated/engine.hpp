@@ -82,12 +82,12 @@ class Engine {
   void count(int to, std::int64_t bytes);
   void record(Operation& operation);
   void require_alive(const Operation& operation, Patience& patience);
+  [[noreturn]] void fail(const Error& cause);
 
   // ledger.cpp
   std::int64_t number(bool sending, int peer);
   void require_agreement(const Transfer& transfer);
   std::optional<diagnosis::Half> expecting(const End& sender) const;
-  [[noreturn]] void fail(const Error& cause);
 
   const std::shared_ptr<Simulation> simulation_;  // lets go of its engines in the end
   const int rank_;

@@ -10,8 +10,13 @@ namespace ringspan::comm::simulated {
 /// Log-normal factors of mean 1, the same in every run.
 class Noise {
  public:
-  Noise(double relative_deviation, std::uint64_t seed)
-      : deviation_(std::sqrt(std::log1p(relative_deviation * relative_deviation))), random_(seed) {}
+  enum class Of { kernels, messages };
+
+  Noise(double relative_deviation, std::uint64_t seed, int rank, Of of)
+      : deviation_(std::sqrt(std::log1p(relative_deviation * relative_deviation))) {
+    std::seed_seq all{seed >> 32, seed, std::uint64_t(rank), std::uint64_t(of)};
+    random_.seed(all);
+  }
 
   double factor() {
     if (deviation_ == 0) return 1;

@@ -116,7 +116,8 @@ Platform::Platform(const Cluster& cluster)
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
     if (const Call* const arrived = activity.get_data<Call>()) completed(activity, *arrived);
   });
-  broken_ = check_closed_forms(checked);
+  broken_ = network_ ? check_closed_forms(checked)
+                     : "simulated: this SimGrid has no network model that takes rate caps";
 }
 
 void Platform::add_hosts(s4u::NetZone& zone) {

@@ -41,7 +41,7 @@ class Platform {
   static double clock();  // of the process
   double now() const { return clock(); }
 
-  /// Until it has called back, `cancel` may forget it.
+  /// Calls back at that time, unless it is cancelled before.
   Timer* at(double time, Call call);
   void cancel(Timer* timer);
 
