@@ -16,6 +16,7 @@
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/kernel_curves.hpp"
 #include "attention/kernels/kernel_seconds.hpp"
+#include "attention/kernels/no_attention.hpp"
 #include "comm/cluster.hpp"
 #include "comm/error.hpp"
 
@@ -30,22 +31,10 @@ const comm::Gpu& gpu(const comm::Device& device) {
 }
 
 /// Everything but attention itself.
-class ModelledMovement : public Kernels {
+class ModelledMovement : public NoAttention {
  public:
   explicit ModelledMovement(comm::Device& device)
       : device_(device), bytes_per_second_(gpu(device).memory_bytes_per_second) {}
-
-  void prepare(const Shape&) override {}
-  std::int64_t workspace_bytes() const override { return 0; }
-
-  void forward(const ForwardBlock&, const Partial&) override {}
-  void backward(const BackwardBlock&, const TensorView&, const TensorView&,
-                const TensorView&) override {}
-  void delta(const ConstTensorView&, const ConstTensorView&, const ConstTensorView&,
-             const ConstTensorView*, const TensorView&, const TensorView*) override {}
-  void merge(const Partial&, const Partial&) override {}
-  void finalize(const Partial&, const ConstTensorView*, const TensorView&,
-                const TensorView&) override {}
 
   void copy(const ConstTensorView& from, const TensorView& to) override {
     move(from.bytes() + to.bytes(), "copy");

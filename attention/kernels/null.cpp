@@ -3,24 +3,13 @@
 // Results are left as they were.
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
+#include "attention/kernels/no_attention.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-class NullKernels final : public Kernels {
+class NullKernels final : public NoAttention {
  public:
-  void prepare(const Shape&) override {}
-  std::int64_t workspace_bytes() const override { return 0; }
-
-  void forward(const ForwardBlock&, const Partial&) override {}
-  void backward(const BackwardBlock&, const TensorView&, const TensorView&,
-                const TensorView&) override {}
-  void delta(const ConstTensorView&, const ConstTensorView&, const ConstTensorView&,
-             const ConstTensorView*, const TensorView&, const TensorView*) override {}
-  void merge(const Partial&, const Partial&) override {}
-  void finalize(const Partial&, const ConstTensorView*, const TensorView&,
-                const TensorView&) override {}
-
   void copy(const ConstTensorView& from, const TensorView& to) override { copy_on_host(from, to); }
   void accumulate(const ConstTensorView& from, const TensorView& to) override {
     accumulate_on_host(from, to);
