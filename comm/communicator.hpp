@@ -67,8 +67,8 @@ class Communicator {
   /// it know it too.
   Communicator knowing(const MessageCosts& costs) const;
 
-  /// The same group over another transport that forwards to this one: how a caller observes or
-  /// filters what a schedule sends.
+  /// The same group over another transport that forwards to this one (see ForwardingTransport): how
+  /// a caller observes or filters what a schedule sends.
   Communicator through(std::shared_ptr<Transport> transport) const;
   const std::shared_ptr<Transport>& transport() const { return transport_; }
 

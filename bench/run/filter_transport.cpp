@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/forwarding_transport.hpp"
+
 namespace ringspan::bench {
 namespace {
 
@@ -88,13 +90,10 @@ class SpareBuffers {
   std::vector<Buffer> spare_;
 };
 
-class FilterTransport final : public comm::Transport {
+class FilterTransport final : public comm::ForwardingTransport {
  public:
   FilterTransport(std::shared_ptr<comm::Transport> inner, const RunMode& mode, StepClock& clock)
-      : inner_(std::move(inner)), mode_(mode), clock_(clock), spares_(inner_->device()) {}
-
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
+      : ForwardingTransport(std::move(inner)), mode_(mode), clock_(clock), spares_(device()) {}
 
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
     const double start = device().now();
@@ -104,24 +103,18 @@ class FilterTransport final : public comm::Transport {
   }
 
   std::shared_ptr<comm::Transport> group(std::span<const int> ranks) override {
-    return std::make_shared<FilterTransport>(inner_->group(ranks), mode_, clock_);
+    return std::make_shared<FilterTransport>(inner().group(ranks), mode_, clock_);
   }
-
-  comm::Device& device() override { return inner_->device(); }
-  comm::Traffic traffic() const override { return inner_->traffic(); }
-  void reclaim(const Buffer& buffer) override { inner_->reclaim(buffer); }
-  void abort(const Error& cause) override { inner_->abort(cause); }
 
  private:
   Request filtered(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) {
-    if (mode_.messages == Messages::full) return inner_->post(operation, sends, recvs);
+    if (mode_.messages == Messages::full) return inner().post(operation, sends, recvs);
     spares_.substitute(sends, recvs);
     if (mode_.messages == Messages::none) return {};
     for (Recv& recv : recvs) recv.rebind = nullptr;
-    return inner_->post(operation, sends, recvs);  // their slices are empty now
+    return inner().post(operation, sends, recvs);  // their slices are empty now
   }
 
-  std::shared_ptr<comm::Transport> inner_;
   const RunMode& mode_;
   StepClock& clock_;
   SpareBuffers spares_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/forwarding_transport.hpp"
 #include "tests/comm/pattern.hpp"
 #include "tests/comm/transport_under_test.hpp"
 
@@ -72,27 +73,18 @@ TEST(CommunicatorTest, RefusesANegativeColorAndStaysUsable) {
 }
 
 /// Counts the posts that pass through it.
-class CountingTransport final : public Transport {
+class CountingTransport final : public ForwardingTransport {
  public:
-  explicit CountingTransport(std::shared_ptr<Transport> inner) : inner_(std::move(inner)) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
+  using ForwardingTransport::ForwardingTransport;
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
     ++posts;
-    return inner_->post(operation, sends, recvs);
+    return inner().post(operation, sends, recvs);
   }
   std::shared_ptr<Transport> group(std::span<const int> ranks) override {
-    return inner_->group(ranks);
+    return inner().group(ranks);
   }
-  Device& device() override { return inner_->device(); }
-  Traffic traffic() const override { return inner_->traffic(); }
-  void reclaim(const Buffer& buffer) override { inner_->reclaim(buffer); }
-  void abort(const Error& cause) override { inner_->abort(cause); }
 
   int posts = 0;
-
- private:
-  const std::shared_ptr<Transport> inner_;
 };
 
 TEST(CommunicatorTest, GoesThroughAnotherTransport) {

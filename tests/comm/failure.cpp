@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/forwarding_transport.hpp"
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm::test {
@@ -39,23 +40,17 @@ struct Injection {
   int posts = 0;
 };
 
-class FaultyTransport final : public Transport {
+class FaultyTransport final : public ForwardingTransport {
  public:
   FaultyTransport(std::shared_ptr<Transport> inner, std::shared_ptr<Injection> injection)
-      : inner_(std::move(inner)), injection_(std::move(injection)) {}
+      : ForwardingTransport(std::move(inner)), injection_(std::move(injection)) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
   std::shared_ptr<Transport> group(std::span<const int> ranks) override {
-    return std::make_shared<FaultyTransport>(inner_->group(ranks), injection_);
+    return std::make_shared<FaultyTransport>(inner().group(ranks), injection_);
   }
-  Device& device() override { return inner_->device(); }
-  Traffic traffic() const override { return inner_->traffic(); }
-  void reclaim(const Buffer& buffer) override { inner_->reclaim(buffer); }
-  void abort(const Error& cause) override { inner_->abort(cause); }
 
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
-    if (!injection_->strikes(sends, recvs)) return inner_->post(operation, sends, recvs);
+    if (!injection_->strikes(sends, recvs)) return inner().post(operation, sends, recvs);
     switch (injection_->faulty.fault) {
       case Fault::throws: throw std::runtime_error("injected");
       case Fault::returns_early: throw LeavesEarly();
@@ -63,13 +58,13 @@ class FaultyTransport final : public Transport {
       case Fault::wrong_size: {
         Slice& sent = sends.front().slice;
         sent = whole(device().allocate(sent.bytes() + 1));
-        return inner_->post(operation, sends, recvs);
+        return inner().post(operation, sends, recvs);
       }
-      case Fault::wrong_name: return inner_->post("something_else", sends, recvs);
+      case Fault::wrong_name: return inner().post("something_else", sends, recvs);
       case Fault::drops_request: {
         std::vector<Recv> pending(recvs.begin(), recvs.end());
         pending.push_back({rank(), whole(device().allocate(1))});  // from itself: never sent
-        const Request dropped = inner_->post(operation, sends, pending);
+        const Request dropped = inner().post(operation, sends, pending);
         return {};
       }
       case Fault::skips_operation: break;
@@ -87,7 +82,6 @@ class FaultyTransport final : public Transport {
     throw LeavesEarly();
   }
 
-  const std::shared_ptr<Transport> inner_;
   const std::shared_ptr<Injection> injection_;
 };
 

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "comm/collectives.hpp"
+#include "comm/forwarding_transport.hpp"
 #include "tests/comm/pattern.hpp"
 #include "tests/comm/transport_under_test.hpp"
 
@@ -168,24 +169,15 @@ TEST_P(RingExchangeTest, RefusesMisuseAndGoesOn) {
 }
 
 /// Lets every operation happen, without its messages.
-class Dropping final : public Transport {
+class Dropping final : public ForwardingTransport {
  public:
-  explicit Dropping(std::shared_ptr<Transport> to) : to_(std::move(to)) {}
-  int rank() const override { return to_->rank(); }
-  int size() const override { return to_->size(); }
+  using ForwardingTransport::ForwardingTransport;
   Request post(std::string_view operation, std::span<Send>, std::span<Recv>) override {
-    return to_->post(operation, {}, {});
+    return inner().post(operation, {}, {});
   }
   std::shared_ptr<Transport> group(std::span<const int> ranks) override {
-    return std::make_shared<Dropping>(to_->group(ranks));
+    return std::make_shared<Dropping>(inner().group(ranks));
   }
-  Device& device() override { return to_->device(); }
-  Traffic traffic() const override { return to_->traffic(); }
-  void reclaim(const Buffer& buffer) override { to_->reclaim(buffer); }
-  void abort(const Error& cause) override { to_->abort(cause); }
-
- private:
-  std::shared_ptr<Transport> to_;
 };
 
 TEST_P(RingExchangeTest, HoldsAValidBlockUnderATransportThatDropsMessages) {

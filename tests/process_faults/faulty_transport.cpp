@@ -3,23 +3,19 @@
 
 #include <utility>
 
+#include "comm/forwarding_transport.hpp"
+
 namespace ringspan::comm::test {
 namespace {
 
-class FaultyTransport final : public Transport {
+class FaultyTransport final : public ForwardingTransport {
  public:
   FaultyTransport(std::shared_ptr<Transport> inner, std::shared_ptr<Injection> injection)
-      : inner_(std::move(inner)), injection_(std::move(injection)) {}
+      : ForwardingTransport(std::move(inner)), injection_(std::move(injection)) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
   std::shared_ptr<Transport> group(std::span<const int> ranks) override {
-    return std::make_shared<FaultyTransport>(inner_->group(ranks), injection_);
+    return std::make_shared<FaultyTransport>(inner().group(ranks), injection_);
   }
-  Device& device() override { return inner_->device(); }
-  Traffic traffic() const override { return inner_->traffic(); }
-  void reclaim(const Buffer& buffer) override { inner_->reclaim(buffer); }
-  void abort(const Error& cause) override { inner_->abort(cause); }
 
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
     const bool possible = !injection_->wrong_size || !sends.empty();
@@ -30,11 +26,10 @@ class FaultyTransport final : public Transport {
         sent = whole(device().allocate(sent.bytes() + 1));
       }
     }
-    return inner_->post(operation, sends, recvs);
+    return inner().post(operation, sends, recvs);
   }
 
  private:
-  const std::shared_ptr<Transport> inner_;
   const std::shared_ptr<Injection> injection_;
 };
 
