@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -92,17 +93,25 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// A rank that spun would take the core of one that computes. Nobody wakes a process: it looks now
-// and then.
+// What share of a core this rank takes while it waits for rank 0, which computes.
+double share_while_waiting(const Communicator& comm) {
+  barrier(comm);
+  const double start = comm.device().now(), busy = thread_seconds();
+  while (comm.rank() == 0 && comm.device().now() < start + 0.2) comm.device().poll();
+  barrier(comm);
+  return (thread_seconds() - busy) / (comm.device().now() - start);
+}
+
+// A rank that spun would take the core of one that computes, in each of the stretches: the least
+// counts, for what a busy machine adds is not the wait's. Nobody wakes a process: it looks now and
+// then.
 void expect_sleeping_waits(int ranks) {
   launch({.ranks = ranks, .deadline = 1}, [](const Communicator& comm) {
-    barrier(comm);
-    const double start = comm.device().now(), busy = thread_seconds();
-    while (comm.rank() == 0 && comm.device().now() < start + 0.4) comm.device().poll();
-    barrier(comm);
-    const double elapsed = comm.device().now() - start;
+    double least = 1;
+    for (int stretch = 0; stretch < 3; ++stretch)
+      least = std::min(least, share_while_waiting(comm));
     if (comm.rank() == 0) return;
-    EXPECT_LT(thread_seconds() - busy, (test::on_threads() ? 0.005 : 0.02) * elapsed);
+    EXPECT_LT(least, test::on_threads() ? 0.005 : 0.02);
   });
 }
 
