@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringspan::bench {
+
+/// One line of a CSV of published figures, by the names of its columns.
+class PublishedRow {
+ public:
+  using Fields = std::map<std::string, std::string, std::less<>>;
+  PublishedRow(std::string place, Fields fields)
+      : place_(std::move(place)), fields_(std::move(fields)) {}
+
+  /// "usp.csv:12".
+  const std::string& place() const { return place_; }
+
+  bool has(std::string_view column) const { return fields_.count(column) > 0; }
+
+  /// Throws invalid_argument, naming the place, if there is no such column.
+  const std::string& operator[](std::string_view column) const;
+
+  /// A whole number; 32K, 1M (of 1024) and 512Ki are understood. Throws invalid_argument, naming
+  /// place and column, for anything else.
+  std::int64_t integer(std::string_view column) const;
+  double number(std::string_view column) const;
+
+ private:
+  std::string place_;
+  Fields fields_;
+};
+
+/// Throws invalid_argument, naming the line, for what is no CSV with a header.
+std::vector<PublishedRow> read_published(const std::string& path);
+
+}  // namespace ringspan::bench

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/validate/published_row.hpp"
+#include "bench/validate/simulator.hpp"
+
+namespace ringspan::bench {
+
+/// What a figure, or a constant, owes to the table that it is compared with.
+enum class Mark {
+  calibration,  // taken from the table's anchors, which are not predicted
+  fit,          // chosen with the table's other rows in view
+  prediction,   // nothing: from a cluster file, a kernel curve, or derived
+};
+std::string_view name(Mark mark);
+
+/// One published number and how it is predicted.
+struct Figure {
+  std::string row;  // which one, unique in its table: "usp.csv:12 zigzag"
+  std::string system, figure_id;
+  std::string problem;  // figures of one problem and metric are ranked among each other
+  std::string metric;   // with its unit: "forward, iterations/s"
+  double published = 0;
+  std::function<double(Simulator&)>
+      predict;  // throws an Error: the row is left out, with its words
+  Mark mark = Mark::prediction;
+  bool absolute = false;  // errors are differences (of shares and ratios) instead of relative ones
+};
+
+/// A row, or a number of one, that is not predicted.
+struct Omission {
+  std::string row;
+  std::string reason;
+};
+
+/// A number that predictions rest on.
+struct Constant {
+  std::string name, value;
+  Mark mark = Mark::prediction;
+  std::string source;
+};
+
+/// What a table's rows say. Anchors are figures of calibrations alone: a row that anchors anything
+/// is not among `figures`.
+struct Table {
+  std::vector<Calibration> calibrations;
+  std::vector<Figure> figures;
+  std::vector<Omission> omissions;
+  std::vector<Constant> constants;
+};
+
+/// A published table that can be predicted, wherever its rows are found.
+struct TableEntry {
+  std::string_view name;     // for --table
+  std::string_view summary;  // one line: what, on what hardware, with what anchors
+  bool (*has)(const PublishedRow&);
+  Table (*read)(const std::vector<PublishedRow>&);  // the rows that it has, in order
+};
+
+/// All of them; a row belongs to the first that has it.
+std::span<const TableEntry> tables();
+
+}  // namespace ringspan::bench
