@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ringspan::bench {
+
+/// Which of all published figures one is.
+struct FigureName {
+  std::string system, figure;  // "USP", "T4"
+  std::string row;             // "usp.csv:12", with more where a line holds several: "... zigzag"
+
+  friend auto operator<=>(const FigureName&, const FigureName&) = default;
+};
 
 /// One line of a CSV of published figures, by the names of its columns.
 class PublishedRow {
@@ -17,6 +28,10 @@ class PublishedRow {
 
   /// "usp.csv:12".
   const std::string& place() const { return place_; }
+
+  /// `part`: of the line's figures. System and figure are those of the columns system and
+  /// figure_id, where there are such.
+  FigureName name(std::string_view part = "") const;
 
   bool has(std::string_view column) const { return fields_.count(column) > 0; }
 

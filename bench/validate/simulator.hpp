@@ -3,25 +3,27 @@
 
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "bench/ask/point.hpp"
 #include "bench/run/measure.hpp"
+#include "bench/validate/published_row.hpp"
 #include "comm/cluster.hpp"
 
 namespace ringspan::bench {
 
 /// A figure that is not predicted and says how fast kernels are.
 struct Anchor {
-  std::string row;  // as Figure::row
+  FigureName name;
   Point point;
   double published_seconds = 0;
+  bool bare = false;  // one library call on one GPU, without what a schedule does around it
 };
 
-/// How fast the attention kernels of one kind are: so that its anchors are met on average.
+/// How fast the attention kernels of one kind are: so that the anchors are met on average.
 struct Calibration {
-  std::string name;  // "8 heads of 32, forward"
+  std::string name;  // "8 heads of 32, forward"; unique in its table
   std::vector<Anchor> anchors;
 };
 
@@ -30,36 +32,37 @@ class Simulator {
  public:
   enum class Model {
     described,  // clusters as their files describe them
-    naive,      // GPUs at the peak of their links, one hop apart, whose messages slow nothing down;
+    naive,      // GPUs one hop apart, at the peak of their links, whose messages slow nothing down;
                 // merging, packing and launching are free
   };
-  explicit Simulator(Model model);
-  Simulator(const Simulator&) = delete;
-  Simulator& operator=(const Simulator&) = delete;
-  ~Simulator();
+  explicit Simulator(Model model) : model_(model) {}
 
   Model model() const { return model_; }
 
   /// A cluster that comes with the program, or a file, as this model has it.
   comm::Cluster cluster(const std::string& name) const;
 
-  /// Kernels run `attention_speed` times as fast as published curves say. What Point leaves to the
-  /// sweep (ranks_per_node, ring_degree, ...) is filled in as the sweep does. Throws what refuses
-  /// the point.
-  const Measurement& measure(const Point& point, double attention_speed = 1);
+  /// Kernels run `attention_speed` times as fast as published curves say. What a point leaves open
+  /// is filled in as for a sweep. Throws what refuses it.
+  const Measurement& measure(const Point& point, double attention_speed = 1) {
+    return measure(point, attention_speed, false);
+  }
 
   /// Of the whole pass, communication included.
-  double seconds(const Point& point, double attention_speed = 1);
+  double seconds(const Point& point, double attention_speed = 1) {
+    return measure(point, attention_speed).times.overlapped[0];
+  }
 
-  /// Relative to published curves, in this model; 1 without anchors. Throws invalid_argument if no
-  /// speed meets them.
+  /// The speed that meets the anchors in this model; 1 without anchors. Throws invalid_argument if
+  /// none does.
   double attention_speed(const Calibration& calibration);
 
  private:
+  const Measurement& measure(const Point& point, double attention_speed, bool bare);
+  double slowness(const Calibration& calibration, double attention_speed);
+
   Model model_;
-  std::string folder_;  // of cluster files as this model has them
-  std::map<std::pair<Point, double>, Measurement> measured_;
-  std::map<std::string, double> speeds_;  // by calibration
+  std::map<std::tuple<Point, double, bool>, Measurement> measured_;
 };
 
 }  // namespace ringspan::bench

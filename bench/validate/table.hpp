@@ -20,23 +20,21 @@ enum class Mark {
 };
 std::string_view name(Mark mark);
 
-/// One published number and how it is predicted.
+/// One published number and how it is predicted. An Error that `predict` throws is the reason to
+/// leave it out.
 struct Figure {
-  std::string row;  // which one, unique in its table: "usp.csv:12 zigzag"
-  std::string system, figure_id;
+  FigureName name;      // unique in its table
   std::string problem;  // figures of one problem and metric are ranked among each other
   std::string metric;   // with its unit: "forward, iterations/s"
   double published = 0;
-  std::function<double(Simulator&)>
-      predict;  // throws an Error: the row is left out, with its words
+  std::function<double(Simulator&)> predict = {};
   Mark mark = Mark::prediction;
-  bool absolute = false;  // errors are differences (of shares and ratios) instead of relative ones
 };
 
 /// A row, or a number of one, that is not predicted.
 struct Omission {
-  std::string row;
-  std::string reason;
+  FigureName name;
+  std::string reason;  // rows of one reason are printed together
 };
 
 /// A number that predictions rest on.
@@ -46,21 +44,21 @@ struct Constant {
   std::string source;
 };
 
-/// What a table's rows say. Anchors are figures of calibrations alone: a row that anchors anything
-/// is not among `figures`.
+/// What a table's rows say. A row that anchors a calibration is not among `figures`.
 struct Table {
-  std::vector<Calibration> calibrations;
-  std::vector<Figure> figures;
-  std::vector<Omission> omissions;
-  std::vector<Constant> constants;
+  std::vector<Calibration> calibrations = {};
+  std::vector<Figure> figures = {};
+  std::vector<Omission> omissions = {};
+  std::vector<Constant> constants = {};
 };
 
 /// A published table that can be predicted, wherever its rows are found.
 struct TableEntry {
   std::string_view name;     // for --table
-  std::string_view summary;  // one line: what, on what hardware, with what anchors
+  std::string_view summary;  // one line: what was measured, on what
   bool (*has)(const PublishedRow&);
   Table (*read)(const std::vector<PublishedRow>&);  // the rows that it has, in order
+  bool absolute = false;  // errors are differences (of ratios and shares) instead of relative
 };
 
 /// All of them; a row belongs to the first that has it.
