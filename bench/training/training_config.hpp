@@ -46,6 +46,10 @@ struct TrainingConfig {
   }
 };
 
+/// Of the stage that has most. If layers are not a multiple of the stages, the first and the last,
+/// which have embeddings and logits, are the first to have one less.
+std::int64_t most_layers(const Model& model, const TrainingConfig& config);
+
 /// Why this cannot be done, a line per rule, each with the nearest legal choice where there is one.
 /// Whether it fits into memory is another question.
 std::vector<std::string> broken_rules(const Model& model, const comm::Cluster& cluster,
