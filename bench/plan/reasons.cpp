@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/plan/reasons.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "bench/training/training_memory.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using std::string;
+
+string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes * 1e-9); }
+
+/// A kind of candidates, of which the best is compared with the best of all.
+struct Family {
+  string what;
+  std::function<bool(const Mix&)> has;
+  std::function<string()> why_none;  // no mix of the kind is legal
+};
+
+class Why {
+ public:
+  Why(const PlanOptions& options, const SearchResult& result)
+      : options_(options), candidates_(result.candidates), best_(result.candidates.front()) {}
+
+  Reasons reasons() const {
+    Reasons reasons;
+    if (best_.fits) reasons.best = why_best();
+    for (const Family& family : families()) {
+      if (best_.fits && family.has(best_.mix)) continue;
+      reasons.ruled_out.push_back({family.what, why_not(family)});
+    }
+    return reasons;
+  }
+
+ private:
+  std::vector<Family> families() const {
+    const auto is = [](std::string_view schedule) {
+      return [schedule](const Mix& mix) { return mix.schedule == schedule; };
+    };
+    const auto only_for_several = [] { return string("there is one GPU for each sequence"); };
+    return {
+        {"no sequence parallelism", is("none"), [this] { return why_not_whole(); }},
+        {"Ulysses alone", is("ulysses"), [this] { return why_not_ulysses(); }},
+        {"ring alone",
+         [](const Mix& mix) { return mix.schedule == "zigzag" || mix.schedule == "striped"; },
+         only_for_several},
+        {"all-gather of K and V", is("all_gather_kv"), only_for_several},
+        {"Ulysses and ring", is("usp"),
+         [] { return string("no two degrees above 1 multiply to the GPUs of a sequence"); }},
+        {"tensor parallelism", [](const Mix& mix) { return mix.config.tensor > 1; },
+         [this] {
+           return fmt::format("no degree divides {} heads, {} KV heads and a node of {} GPUs",
+                              options_.model.heads, options_.model.kv_heads,
+                              options_.cluster.gpus_per_node);
+         }},
+    };
+  }
+
+  string why_not(const Family& family) const {
+    const auto found =
+        std::find_if(candidates_.begin(), candidates_.end(),
+                     [&](const Candidate& candidate) { return family.has(candidate.mix); });
+    if (found == candidates_.end()) return family.why_none();
+    string why = found->fits ? why_slower(*found) : why_too_large(*found);
+    const TrainingConfig& config = found->mix.config;
+    const std::int64_t kv_heads = options_.model.kv_heads / config.tensor;
+    if (config.ulysses > kv_heads && kv_heads > 0 && family.what == "Ulysses alone") {
+      why += fmt::format("; KV heads {} < ranks {}: pure Ulysses has to replicate KV", kv_heads,
+                         config.ulysses);
+    }
+    return why;
+  }
+
+  string why_too_large(const Candidate& candidate) const {
+    return fmt::format("does not fit: {}, ZeRO-{}{}, needs {}{} of {}", text(candidate.mix),
+                       candidate.mix.config.zero_stage,
+                       candidate.mix.config.recompute == Recompute::full ? " and recomputing" : "",
+                       candidate.simulated ? "" : "at least ", gigabytes(candidate.memory()),
+                       gigabytes(options_.memory_limit));
+  }
+
+  string why_slower(const Candidate& candidate) const {
+    const double ratio = candidate.seconds() / best_.seconds();
+    const string times = fmt::format("{} takes {}{:.2f} times as long", text(candidate.mix),
+                                     candidate.simulated ? "" : "at least ", ratio);
+    return candidate.simulated ? times + ", most of it for " + largest_loss(candidate) : times;
+  }
+
+  /// What the other spends more time on than the best.
+  string largest_loss(const Candidate& candidate) const {
+    struct Part {
+      const char* name;
+      double StepSeconds::*seconds;
+    };
+    constexpr Part kParts[] = {
+        {"products of smaller matrices", &StepSeconds::products},
+        {"attention in smaller blocks", &StepSeconds::attention},
+        {"elementwise kernels", &StepSeconds::elementwise},
+        {"recomputing", &StepSeconds::recompute},
+        {"the optimizer", &StepSeconds::optimizer},
+        {"messages of attention", &StepSeconds::attention_messages},
+        {"messages of tensor parallelism", &StepSeconds::tensor_messages},
+        {"gradients and parameters", &StepSeconds::data_messages},
+    };
+    const auto loss = [&](const Part& part) {
+      return candidate.step.seconds.*part.seconds - best_.step.seconds.*part.seconds;
+    };
+    const Part& most =
+        *std::max_element(std::begin(kParts), std::end(kParts),
+                          [&](const Part& a, const Part& b) { return loss(a) < loss(b); });
+    return fmt::format("{} ({:.3g} s more)", most.name, loss(most));
+  }
+
+  string why_not_whole() const {
+    const std::int64_t tensor = most_tensor();
+    const std::int64_t replicas = options_.ranks / tensor;
+    const std::int64_t batch = options_.global_batch;
+    const std::int64_t nearest = std::max<std::int64_t>((batch + replicas / 2) / replicas, 1);
+    return fmt::format(
+        "{} GPUs and tensor parallelism of at most {} make at least {} replicas, of which a batch "
+        "of {} is no multiple; the nearest is {}",
+        options_.ranks, tensor, replicas, batch, nearest * replicas);
+  }
+
+  std::int64_t most_tensor() const {
+    int most = 1;
+    for (const Candidate& candidate : candidates_) {
+      most = std::max(most, candidate.mix.config.tensor);
+    }
+    return most;
+  }
+
+  string why_not_ulysses() const {
+    const std::int64_t heads = options_.model.heads;
+    std::int64_t group = options_.ranks;  // the smallest that any mix has
+    for (const Candidate& candidate : candidates_) {
+      const TrainingConfig& config = candidate.mix.config;
+      group = std::min(group, config.sequence_parallel() * config.tensor);
+    }
+    if (group <= heads) return "there is one GPU for each sequence";
+    return fmt::format("heads {} < ranks {}: pure Ulysses has no head for every rank", heads,
+                       group);
+  }
+
+  std::vector<string> why_best() const {
+    const TrainingConfig& config = best_.mix.config;
+    std::vector<string> why;
+    if (best_.mix.whole_sequences()) {
+      why.push_back(config.data > 1
+                        ? fmt::format("batch suffices for data parallelism: {} sequences for {} "
+                                      "replicas, so none has to be cut",
+                                      config.global_batch, config.data)
+                        : "one sequence fits without being cut");
+    }
+    if (config.ulysses > 1) why.push_back(why_ulysses());
+    if (config.ring > 1) why.push_back(why_ring());
+    if (config.zero_stage > 0) {
+      TrainingConfig less = config;
+      --less.zero_stage;
+      why.push_back(fmt::format("ZeRO-{}: {}", config.zero_stage, why_not_less(less)));
+    }
+    if (config.recompute == Recompute::full) {
+      TrainingConfig less = config;
+      less.recompute = Recompute::none;
+      if (config.replicas() > 1) less.zero_stage = 3;
+      why.push_back("recomputing: " + why_not_less(less));
+    }
+    return why;
+  }
+
+  /// What would happen with less ZeRO or recomputing.
+  string why_not_less(const TrainingConfig& less) const {
+    const TrainingStep step =
+        training_step(options_.model, options_.cluster, less, best_.attention);
+    const string instead =
+        fmt::format("ZeRO-{}{}", less.zero_stage,
+                    less.recompute == Recompute::full ? " with recomputing" : " without it");
+    const double bytes = step.memory.total();
+    if (bytes > options_.memory_limit) {
+      return fmt::format("{} needs {} of {}", instead, gigabytes(bytes),
+                         gigabytes(options_.memory_limit));
+    }
+    return fmt::format("{} takes {:.3f} times as long", instead,
+                       step.seconds.total() / best_.seconds());
+  }
+
+  string where(std::int64_t ranks, std::int64_t stride) const {
+    return ranks * stride <= options_.cluster.gpus_per_node ? "inside a node" : "across nodes";
+  }
+
+  string why_ulysses() const {
+    const TrainingConfig& config = best_.mix.config;
+    const std::int64_t stride = config.tensor * (config.ring_inner ? config.ring : 1);
+    return fmt::format(
+        "Ulysses {} {}: its all-to-alls, which nothing hides, have {} of {} heads "
+        "for each rank",
+        config.ulysses, where(config.ulysses, stride),
+        options_.model.heads / config.tensor / config.ulysses,
+        options_.model.heads / config.tensor);
+  }
+
+  string why_ring() const {
+    const TrainingConfig& config = best_.mix.config;
+    const std::int64_t stride = config.tensor * (config.ring_inner ? 1 : config.ulysses);
+    return fmt::format(
+        "ring {} {}: messages run beside kernels; {:.1f} % of the step is exposed "
+        "messages of attention",
+        config.ring, where(config.ring, stride),
+        100 * best_.step.seconds.attention_messages / best_.seconds());
+  }
+
+  const PlanOptions& options_;
+  const std::vector<Candidate>& candidates_;
+  const Candidate& best_;
+};
+
+}  // namespace
+
+Reasons reasons(const PlanOptions& options, const SearchResult& result) {
+  return Why(options, result).reasons();
+}
+
+}  // namespace ringspan::bench
