@@ -17,6 +17,7 @@
 #include "bench/processes.hpp"
 #include "bench/run/simulation_process.hpp"
 #include "bench/sweep.hpp"
+#include "bench/validate/command.hpp"
 #include "comm/error.hpp"
 
 namespace {
@@ -32,6 +33,9 @@ int run(const CommandLine& line, const Processes& processes) {
     return time_primitives(primitive_options(line.options), processes);
   }
   if (line.command == "probe") return probe(probe_options(line.options), processes);
+  if (line.command == "validate") {
+    return processes.first() ? validate(validate_options(line.options)) : kExitOk;
+  }
   if (line.command == "info") {
     return info({.peak = has("--peak"), .json = has("--json")}, processes);
   }
@@ -56,6 +60,9 @@ int run(std::span<const char* const> arguments) {
        primitive_option_entries()},
       {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
        probe_option_entries()},
+      {"validate",
+       "Predicts what others have published, in virtual time, and says how far off that is.",
+       validate_option_entries()},
       {"info", "Says what this build and this machine can do.", kInfoOptions},
   };
   try {

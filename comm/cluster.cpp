@@ -53,6 +53,7 @@ void check(Rules& rules, const Gpu& gpu) {
   rules.positive(gpu.flops_per_second, "gpu.flops_per_second");
   rules.positive(static_cast<double>(gpu.memory_bytes), "gpu.memory_bytes");
   rules.positive(gpu.memory_bytes_per_second, "gpu.memory_bytes_per_second");
+  rules.positive(gpu.attention_speed, "gpu.attention_speed");
 }
 
 void check(Rules& rules, const NodeFabric& fabric, int gpus) {

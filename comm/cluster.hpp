@@ -16,6 +16,7 @@ struct Gpu {
   double flops_per_second = 0;  // dense, 16 bits
   std::int64_t memory_bytes = 0;
   double memory_bytes_per_second = 0;  // as a copy attains it, reads and writes together
+  double attention_speed = 1;          // of its kernels, relative to what is known of their kind
 
   bool operator==(const Gpu&) const = default;
 };

@@ -67,7 +67,7 @@ class Parts {
     const double eager = called.queries < tokens ? 38 + 8 : 38;
     const double merge_bytes = first ? 6 : library_.fused_merge ? 10 : eager;
     return kernel_seconds(curve, tiles, 2 * dims, heads) *
-               wave_factor(blocks, gpu_.multiprocessors, curve.persistent) +
+               wave_factor(blocks, gpu_.multiprocessors, curve.persistent) / gpu_.attention_speed +
            moved(merge_bytes * static_cast<double>(called.queries) * rows(shape_.value_dim));
   }
 

@@ -82,7 +82,7 @@ class ModelledKernels final : public ModelledMovement {
   }
 
   // dq, dk and dv come in two bytes per element and are added to accumulators in four: read both
-  // and write one; eager, a cast of its own before that writes and reads four bytes more.
+  // and write one, which PyTorch, too, does in a single operation of mixed types.
   void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
                 const TensorView& dv) override {
     if (block.tiles.empty()) return;
@@ -93,7 +93,7 @@ class ModelledKernels final : public ModelledMovement {
 
     const std::int64_t elements = rows.queries * dq.batch * dq.heads * dq.head_dim +
                                   rows.keys * dk.batch * dk.heads * (dk.head_dim + dv.head_dim);
-    move(elements * (library_.fused_merge ? 10 : 18), "accumulate");
+    move(elements * 10, "accumulate");
   }
 
   void delta(const ConstTensorView& out, const ConstTensorView& d_out, const ConstTensorView& lse,
@@ -126,7 +126,8 @@ class ModelledKernels final : public ModelledMovement {
     const std::int64_t heads = q.batch * q.heads;
     const std::int64_t blocks = heads * ((rows + curve.block_rows - 1) / curve.block_rows);
     device_.compute(kernel_seconds(curve, tiles, flops_per_pair, heads) *
-                        wave_factor(blocks, gpu_.multiprocessors, curve.persistent),
+                        wave_factor(blocks, gpu_.multiprocessors, curve.persistent) /
+                        gpu_.attention_speed,
                     kernel);
   }
 

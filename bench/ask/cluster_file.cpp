@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "bench/ask/share_folder.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -36,6 +37,7 @@ void visit_keys(Cluster& cluster, Visit& visit) {
   visit.key("flops_per_second", cluster.gpu.flops_per_second);
   visit.key("memory_bytes", cluster.gpu.memory_bytes);
   visit.key("memory_bytes_per_second", cluster.gpu.memory_bytes_per_second);
+  visit.key("attention_speed", cluster.gpu.attention_speed);
 
   const auto messages = [&visit](auto& rule) {
     visit.key("latency_seconds", rule.latency_seconds);
@@ -172,12 +174,7 @@ class Writer {
   std::ostringstream text_;
 };
 
-/// The programs of a build or an installation lie in bin beside share.
-fs::path folder() {
-  std::error_code none;
-  return fs::read_symlink("/proc/self/exe", none).parent_path().parent_path() / "share" /
-         "ringspan" / "clusters";
-}
+fs::path folder() { return share_folder() / "clusters"; }
 
 fs::path file_of(const std::string& given) {
   if (given.find('/') != std::string::npos || given.ends_with(".toml")) return given;
@@ -209,9 +206,9 @@ std::string place_of(const toml::table& root, const std::string& rule) {
   return node ? concat(", line ", node->source().begin.line) : "";
 }
 
-comm::Cluster read(const fs::path& path, int depth) {
-  const std::string file = path.string();
-  const toml::table root = parse(file);
+comm::Cluster read(const fs::path& path, int depth);
+
+comm::Cluster cluster_of(const toml::table& root, const std::string& file, int depth) {
   comm::Cluster cluster;
   if (const toml::node* like = root.get("like")) {
     const std::string at = where(file, like->source());
@@ -220,7 +217,7 @@ comm::Cluster read(const fs::path& path, int depth) {
     RINGSPAN_REQUIRE(depth < kDeepest, at, "like: files refer to each other in a circle");
     cluster = read(file_of(like->as_string()->get()), depth + 1);
   }
-  cluster.name = path.stem().string();
+  cluster.name = fs::path(file).stem().string();
   Reader reader(root, file);
   visit_keys(cluster, reader);
   reader.require_known();
@@ -230,9 +227,19 @@ comm::Cluster read(const fs::path& path, int depth) {
   return cluster;
 }
 
+comm::Cluster read(const fs::path& path, int depth) {
+  return cluster_of(parse(path.string()), path.string(), depth);
+}
+
 }  // namespace
 
 comm::Cluster read_cluster(const std::string& given) { return read(file_of(given), 0); }
+
+comm::Cluster parse_cluster(const std::string& text, const std::string& name) {
+  comm::Cluster cluster = cluster_of(toml::parse(text), name, 0);
+  cluster.name = name;
+  return cluster;
+}
 
 std::vector<std::string> known_clusters() {
   std::vector<std::string> names;

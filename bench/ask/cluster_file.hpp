@@ -21,4 +21,7 @@ std::vector<std::string> known_clusters();
 /// A file that reads as this cluster; `heading` becomes comments at its top.
 std::string cluster_text(const comm::Cluster& cluster, const std::string& heading);
 
+/// Back from such a text, every bit of it.
+comm::Cluster parse_cluster(const std::string& text, const std::string& name);
+
 }  // namespace ringspan::bench

@@ -58,7 +58,29 @@ void settle_world(Point& point) {
   if (point.dtype.empty()) point.dtype = simulated ? "bf16" : "fp32";
 }
 
-/// Fills in what was left open, and clears what the schedule does not have.
+/// An axis that is dropped from some rows belongs to others; dropped from all it is a mistake.
+void require_used(const Axes& axes, const std::vector<Point>& points) {
+  const auto require = [&](std::string_view option, bool given, bool ScheduleEntry::*takes) {
+    const bool used = std::any_of(points.begin(), points.end(), [takes](const Point& point) {
+      return schedule_entry(point.schedule).*takes;
+    });
+    RINGSPAN_REQUIRE(!given || used, option, ": none of the schedules of this sweep has it");
+  };
+  for (const Axis<std::string>& axis : axes.names) {
+    require("--layout", axis.member == &Point::layout, &ScheduleEntry::takes_layout);
+    require("--placement", axis.member == &Point::placement, &ScheduleEntry::takes_ulysses_degree);
+    require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleEntry::takes_all_to_all);
+  }
+  for (const Axis<std::int64_t>& axis : axes.numbers) {
+    require("--ulysses-degree", axis.member == &Point::ulysses_degree,
+            &ScheduleEntry::takes_ulysses_degree);
+  }
+}
+
+}  // namespace
+
+bool Point::simulated() const { return comm::backend(transport).world == "simulated"; }
+
 void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
   settle_world(point);
   const ScheduleEntry& schedule = schedule_entry(point.schedule);
@@ -83,29 +105,6 @@ void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
   if (!schedule.takes_all_to_all) point.all_to_all.clear();
   point.backward = point.has_backward() ? "kv" : "";
 }
-
-/// An axis that is dropped from some rows belongs to others; dropped from all it is a mistake.
-void require_used(const Axes& axes, const std::vector<Point>& points) {
-  const auto require = [&](std::string_view option, bool given, bool ScheduleEntry::*takes) {
-    const bool used = std::any_of(points.begin(), points.end(), [takes](const Point& point) {
-      return schedule_entry(point.schedule).*takes;
-    });
-    RINGSPAN_REQUIRE(!given || used, option, ": none of the schedules of this sweep has it");
-  };
-  for (const Axis<std::string>& axis : axes.names) {
-    require("--layout", axis.member == &Point::layout, &ScheduleEntry::takes_layout);
-    require("--placement", axis.member == &Point::placement, &ScheduleEntry::takes_ulysses_degree);
-    require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleEntry::takes_all_to_all);
-  }
-  for (const Axis<std::int64_t>& axis : axes.numbers) {
-    require("--ulysses-degree", axis.member == &Point::ulysses_degree,
-            &ScheduleEntry::takes_ulysses_degree);
-  }
-}
-
-}  // namespace
-
-bool Point::simulated() const { return comm::backend(transport).world == "simulated"; }
 
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
   std::vector<Point> product(1);

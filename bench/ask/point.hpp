@@ -52,6 +52,10 @@ struct Axes {
 /// ranks are processes.
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes = {});
 
+/// Fills in what a point leaves open, and clears what its schedule does not have. Of `axes` it
+/// takes the clusters.
+void settle(Point& point, const Axes& axes, std::span<const int> nodes = {});
+
 /// What the attention library is asked for. They throw invalid_argument for an illegal point.
 attention::ScheduleOptions schedule_options(const Point& point);
 

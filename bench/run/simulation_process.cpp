@@ -121,11 +121,12 @@ class Child {
 
 }  // namespace
 
-Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
+Measurement simulate_apart(const Point& point, const MeasureOptions& options,
+                           const comm::Cluster& cluster) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   Child child;
-  child.tell(text(SimulationTask{point, options}));
+  child.tell(text(SimulationTask{point, options, cluster}));
   std::string outcome;
   while (child.listen(outcome)) {
     if (interrupted()) throw Error(ErrorKind::aborted, "interrupted");
@@ -140,11 +141,15 @@ Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
   return measurement(outcome);
 }
 
+Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
+  return simulate_apart(point, options, read_cluster(point.cluster));
+}
+
 void simulate_one_point() {
   const std::string task{std::istreambuf_iterator<char>(std::cin), {}};
   try {
-    const auto [point, options] = simulation_task(task);
-    std::cout << text(simulate(point, options, read_cluster(point.cluster)));
+    const auto [point, options, cluster] = simulation_task(task);
+    std::cout << text(simulate(point, options, cluster));
   } catch (const Error& error) {
     std::cout << text(error);
   }

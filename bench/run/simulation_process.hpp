@@ -6,12 +6,15 @@
 #include "bench/ask/measure_options.hpp"
 #include "bench/ask/point.hpp"
 #include "bench/run/measure.hpp"
+#include "comm/cluster.hpp"
 
 namespace ringspan::bench {
 
 /// simulate() in a process of its own: a simulation needs a fresh one, and what goes wrong in it
 /// stays there. Throws what refused or ended the point: aborted after --point-timeout or Ctrl-C,
-/// system if the process dies.
+/// system if the process dies. Without a cluster it is the one that the point names.
+Measurement simulate_apart(const Point& point, const MeasureOptions& options,
+                           const comm::Cluster& cluster);
 Measurement simulate_apart(const Point& point, const MeasureOptions& options);
 
 /// How this program is called for that: as the only argument, with the task on standard input and

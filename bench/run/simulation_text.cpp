@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "bench/ask/cluster_file.hpp"
+
 namespace ringspan::bench {
 namespace {
 
@@ -63,6 +65,8 @@ std::string text(const SimulationTask& task) {
   Json point = Json::object();
   visit_members(task.point, [&](const char* name, const auto& value) { point[name] = value; });
   return Json{{"point", point},
+              {"cluster", cluster_text(task.cluster, "")},
+              {"cluster_name", task.cluster.name},
               {"softmax_scale", json(task.options.softmax_scale)},
               {"softcap", json(task.options.softcap)},
               {"sinks", task.options.sinks},
@@ -75,6 +79,7 @@ SimulationTask simulation_task(const std::string& text) {
   SimulationTask task;
   visit_members(task.point,
                 [&](const char* name, auto& value) { json.at("point").at(name).get_to(value); });
+  task.cluster = parse_cluster(json.at("cluster"), json.at("cluster_name"));
   task.options.softmax_scale = optional_number(json.at("softmax_scale"));
   task.options.softcap = optional_number(json.at("softcap"));
   task.options.sinks = json.at("sinks");

@@ -6,6 +6,7 @@
 #include "bench/ask/measure_options.hpp"
 #include "bench/ask/point.hpp"
 #include "bench/run/measure.hpp"
+#include "comm/cluster.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -14,6 +15,7 @@ namespace ringspan::bench {
 struct SimulationTask {
   Point point;
   MeasureOptions options;
+  comm::Cluster cluster;
 };
 
 /// What processes that simulate a point are told and tell, as JSON. Numbers keep every bit.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/validate/published_row.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -45,11 +46,16 @@ std::int64_t PublishedRow::integer(std::string_view column) const {
   return value;
 }
 
-double PublishedRow::number(std::string_view column) const {
+double PublishedRow::number(std::string_view column, std::size_t which) const {
   const std::string& text = (*this)[column];
+  std::string_view rest = text;
+  for (std::size_t i = 0; i < which && !rest.empty(); ++i) {
+    rest.remove_prefix(std::min(rest.find(';'), rest.size() - 1) + 1);
+  }
   double value = 0;
-  RINGSPAN_REQUIRE(parse(text, value), place_, ": ", column, " is '", text,
-                   "'; it must be a number");
+  RINGSPAN_REQUIRE(parse(rest.substr(0, rest.find(';')), value), place_, ": ", column, " is '",
+                   text, "'; it must be ",
+                   which > 0 ? concat(which + 1, " numbers, as 1;2") : std::string("a number"));
   return value;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -41,7 +42,9 @@ class PublishedRow {
   /// A whole number; 32K, 1M (of 1024) and 512Ki are understood. Throws invalid_argument, naming
   /// place and column, for anything else.
   std::int64_t integer(std::string_view column) const;
-  double number(std::string_view column) const;
+
+  /// Of several numbers, separated by semicolons, one. Throws as integer().
+  double number(std::string_view column, std::size_t which = 0) const;
 
  private:
   std::string place_;

@@ -44,12 +44,19 @@ const Measurement& Simulator::measure(const Point& point, double attention_speed
   return measured_.emplace(key, simulate_apart(settled, {}, used)).first->second;
 }
 
+double Simulator::seconds(const Anchor& anchor, double attention_speed) {
+  double sum = 0;
+  for (const Point& point : anchor.points) {
+    sum += measure(point, attention_speed, anchor.bare).times.overlapped[0];
+  }
+  return sum / static_cast<double>(anchor.points.size());
+}
+
 /// By how much the anchors take longer than was published, on average: a logarithm.
 double Simulator::slowness(const Calibration& calibration, double attention_speed) {
   double sum = 0;
   for (const Anchor& anchor : calibration.anchors) {
-    const Measurement& measured = measure(anchor.point, attention_speed, anchor.bare);
-    sum += std::log(measured.times.overlapped[0] / anchor.published_seconds);
+    sum += std::log(seconds(anchor, attention_speed) / anchor.published_seconds);
   }
   return sum / static_cast<double>(calibration.anchors.size());
 }

@@ -16,8 +16,8 @@ namespace ringspan::bench {
 /// A figure that is not predicted and says how fast kernels are.
 struct Anchor {
   FigureName name;
-  Point point;
-  double published_seconds = 0;
+  std::vector<Point> points;
+  double published_seconds = 0;  // mean over the points
   bool bare = false;  // one library call on one GPU, without what a schedule does around it
 };
 
@@ -52,6 +52,9 @@ class Simulator {
   double seconds(const Point& point, double attention_speed = 1) {
     return measure(point, attention_speed).times.overlapped[0];
   }
+
+  /// Of one of an anchor's points on average.
+  double seconds(const Anchor& anchor, double attention_speed);
 
   /// The speed that meets the anchors in this model; 1 without anchors. Throws invalid_argument if
   /// none does.

@@ -44,7 +44,8 @@ struct Constant {
   std::string source;
 };
 
-/// What a table's rows say. A row that anchors a calibration is not among `figures`.
+/// What a table's rows say. What anchors anything is in `calibrations`, or a figure of that mark;
+/// no score counts it.
 struct Table {
   std::vector<Calibration> calibrations = {};
   std::vector<Figure> figures = {};
@@ -58,6 +59,7 @@ struct TableEntry {
   std::string_view summary;  // one line: what was measured, on what
   bool (*has)(const PublishedRow&);
   Table (*read)(const std::vector<PublishedRow>&);  // the rows that it has, in order
+  bool closed_form = false;                         // without a naive model
   bool absolute = false;  // errors are differences (of ratios and shares) instead of relative
 };
 

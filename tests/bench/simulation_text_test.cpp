@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/error.hpp"
+#include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -35,14 +36,19 @@ TEST(SimulationTextTest, EveryMemberOfAPointArrives) {
               128,
               64,
               "causal"};
-  const SimulationTask task = simulation_task(
-      text({point, {.softmax_scale = 0.1, .softcap = 1e-300, .sinks = true, .seed = ~0ull}}));
+  comm::Cluster cluster = comm::test::plain_cluster(3, 4);
+  cluster.name = "b200.like";
+  cluster.gpu.memory_bytes_per_second = 1e27 / 3;
+  cluster.network.behind_gpu_port = true;
+  const SimulationTask task = simulation_task(text(
+      {point, {.softmax_scale = 0.1, .softcap = 1e-300, .sinks = true, .seed = ~0ull}, cluster}));
   EXPECT_EQ(task.point, point);
   EXPECT_EQ(task.options.softmax_scale, 0.1);
   EXPECT_EQ(task.options.softcap, 1e-300);
   EXPECT_TRUE(task.options.sinks);
   EXPECT_EQ(task.options.seed, ~0ull);
-  EXPECT_EQ(simulation_task(text({point, {}})).options.softcap, std::nullopt);
+  EXPECT_EQ(task.cluster, cluster);
+  EXPECT_EQ(simulation_task(text({point, {}, cluster})).options.softcap, std::nullopt);
 }
 
 TEST(SimulationTextTest, AMeasurementKeepsEveryBit) {

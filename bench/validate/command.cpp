@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/validate/command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/ask/share_folder.hpp"
+#include "bench/interrupt.hpp"
+#include "bench/sweep.hpp"
+#include "bench/validate/summary.hpp"
+#include "bench/validate/tables/tables.hpp"
+#include "bench/validate/validation_csv.hpp"
+#include "comm/error.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files asked for; of a folder all its CSVs, by name.
+std::vector<std::string> files(const std::vector<std::string>& given) {
+  std::vector<std::string> files;
+  for (const std::string& path : given) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const auto& entry : fs::directory_iterator(path, error)) {
+      if (entry.path().extension() == ".csv") inside.push_back(entry.path().string());
+    }
+    RINGSPAN_REQUIRE(!inside.empty(), "--published: there is no CSV in ", path);
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+/// Rows by the table that has them.
+struct Sorted {
+  std::vector<std::vector<PublishedRow>> of_table;
+  std::vector<Omission> others;
+};
+
+Sorted sorted(const std::vector<std::string>& files) {
+  Sorted sorted;
+  sorted.of_table.resize(tables().size());
+  for (const std::string& file : files) {
+    for (PublishedRow& row : read_published(file)) {
+      const auto table = std::find_if(tables().begin(), tables().end(),
+                                      [&](const TableEntry& entry) { return entry.has(row); });
+      if (table == tables().end()) {
+        sorted.others.push_back({row.name(), why_not(row)});
+      } else {
+        sorted.of_table[table - tables().begin()].push_back(std::move(row));
+      }
+    }
+  }
+  return sorted;
+}
+
+void require_known(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    RINGSPAN_REQUIRE(std::any_of(tables().begin(), tables().end(),
+                                 [&](const TableEntry& entry) { return entry.name == name; }),
+                     "--table: unknown table '", name, "'; known are ",
+                     name_list(tables(), &TableEntry::name));
+  }
+}
+
+}  // namespace
+
+int validate(const ValidateOptions& options) {
+  require_known(options.tables);
+  comm::backend("simulated");  // or says that this build has none
+  const std::string own = (share_folder() / "published").string();
+  const Sorted rows =
+      sorted(files(options.published.empty() ? std::vector{own} : options.published));
+
+  std::vector<std::pair<const TableEntry*, Table>> chosen;
+  for (std::size_t i = 0; i < tables().size(); ++i) {
+    const TableEntry& entry = tables()[i];
+    const std::vector<std::string>& names = options.tables;
+    const bool wanted =
+        names.empty() || std::find(names.begin(), names.end(), entry.name) != names.end();
+    if (wanted && !rows.of_table[i].empty())
+      chosen.emplace_back(&entry, entry.read(rows.of_table[i]));
+  }
+  RINGSPAN_REQUIRE(!chosen.empty(), "--published: no row belongs to a table that can be predicted");
+
+  std::unique_ptr<ValidationCsv> csv;
+  if (!options.csv.empty()) csv = std::make_unique<ValidationCsv>(options.csv);
+  catch_interrupt();
+  Simulator described(Simulator::Model::described), naive(Simulator::Model::naive);
+  try {
+    for (auto& [entry, table] : chosen) {
+      const Validation validation = validate(*entry, std::move(table), described, naive);
+      fmt::print("{}\n", summary(validation));
+      std::fflush(stdout);
+      if (csv) csv->append(validation);
+    }
+  } catch (const Error&) {
+    if (interrupted()) return kExitInterrupted;  // finished tables are kept
+    throw;
+  }
+  if (options.tables.empty() && !rows.others.empty()) {
+    fmt::print("in no table:\n{}", summary(rows.others));
+    if (csv) csv->append(rows.others);
+  }
+  return kExitOk;
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/validate/table.hpp"
+
+namespace ringspan::bench {
+
+/// A published speed of attention alone, in iterations per second.
+struct OperatorFigure {
+  FigureName name;
+  std::vector<Point> points;  // iterations are these in turn
+  double iterations_per_second = 0;
+  std::string problem;  // what is computed, however it is distributed
+  std::string kernel;   // its anchors say how fast attention is; as the problem, unless said
+  bool anchor = false;
+  bool bare = false;  // see Anchor
+};
+
+/// Anchors become calibrations, the others predictions at the speed that the anchors of their
+/// kernel say.
+void add(Table& table, const std::vector<OperatorFigure>& figures);
+
+/// The cluster that a text about hardware means: "cluster:NAME" one that comes with the program, or
+/// a file. Throws invalid_argument if it is none.
+std::string cluster_of(const PublishedRow& row);
+
+/// A point of that many GPUs of a cluster, with the usual kernels in 16 bits and a causal mask.
+Point operator_point(const std::string& cluster, std::int64_t gpus);
+
+/// What predictions on a cluster take from its description, and from published kernels.
+std::vector<Constant> constants_of(const std::string& cluster);
+
+}  // namespace ringspan::bench

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <string_view>
+
+#include "bench/validate/tables/tables.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+struct Reason {
+  std::string_view system, figure;  // how they begin
+  std::string_view text;
+};
+
+// The first that fits.
+constexpr Reason kReasons[] = {
+    {"DistFlashAttn", "", "there is no schedule dist_flash yet"},
+    {"DS-Ulysses", "", "neither batch nor shape of the model nor how FLOPs count is published"},
+    {"StripedAttention", "T2", "it repeats rows of tables 3 and 4"},
+    {"RSA/ColAI-SP", "", "there is no schedule ring_self_attention, and no cluster of P100"},
+};
+
+}  // namespace
+
+std::string why_not(const PublishedRow& row) {
+  if (!row.has("system")) return "no published figures";
+  for (const Reason& reason : kReasons) {
+    if (row["system"].starts_with(reason.system) && row["figure_id"].starts_with(reason.figure)) {
+      return std::string(reason.text);
+    }
+  }
+  return "no table here has it";
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/validate/validation_csv.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "bench/commit.hpp"
+#include "bench/rows/csv_line.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+std::string text(double value) { return fmt::format("{:.6g}", value); }
+
+}  // namespace
+
+ValidationCsv::ValidationCsv(const std::string& path) : path_(path) {
+  std::error_code ignored;
+  RINGSPAN_REQUIRE(!std::filesystem::exists(path, ignored), "--csv: ", path,
+                   " exists; give another name");
+  file_.open(path);
+  RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path);
+  append({"system", "figure", "row", "metric", "published", "simulated", "naive", "error", "mark",
+          "reason", "commit", "table"});
+}
+
+void ValidationCsv::append(const Validation& validation) {
+  for (const ValidatedFigure& figure : validation.figures) {
+    const Comparison simulated{"", figure.published, figure.simulated};
+    append({figure.name.system, figure.name.figure, figure.name.row, figure.metric,
+            text(figure.published), text(figure.simulated), text(figure.naive),
+            text(error(simulated, validation.entry.absolute)), std::string(name(figure.mark)), "",
+            kCommit, std::string(validation.entry.name)});
+  }
+  append(validation.omissions, validation.entry.name);
+}
+
+void ValidationCsv::append(std::span<const Omission> omissions, std::string_view table) {
+  for (const Omission& omission : omissions) {
+    append({omission.name.system, omission.name.figure, omission.name.row, "", "", "", "", "", "",
+            omission.reason, kCommit, std::string(table)});
+  }
+}
+
+void ValidationCsv::append(const std::vector<std::string>& fields) {
+  file_ << csv_line(fields) << std::flush;
+  if (!file_) throw Error(ErrorKind::system, concat("cannot write ", path_));
+}
+
+}  // namespace ringspan::bench

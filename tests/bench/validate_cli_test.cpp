@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ringspan validate` as its users meet it, on small tables of their own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/rows/csv_lines.hpp"
+#include "tests/bench/command.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kHeader =
+    "system,figure_id,hardware,gpus,model,heads,kv_heads,head_dim,layers,seq,batch,mask,config,"
+    "metric,value,source,provenance\n";
+
+std::string line(const std::string& config, const std::string& metric, const std::string& value,
+                 const std::string& hardware = "A100") {
+  return concat("Mine,F1,", hardware, ",4,op,8,8,64,,8K,1,causal,", config, ',', metric, ',', value,
+                ",,\n");
+}
+
+class ValidateCliTest : public CommandTest {
+ protected:
+  /// What `validate` writes about these lines, by the row that it is about.
+  std::map<std::string, std::map<std::string, std::string>> validated(const std::string& lines,
+                                                                      const std::string& csv) {
+    write("mine.csv", kHeader + lines);
+    outcome_ = run({"validate", "--published", path("mine.csv"), "--csv", path(csv)});
+    EXPECT_EQ(outcome_.status, 0) << outcome_.err;
+    const auto file = read_csv_lines(path(csv)).lines;
+    std::map<std::string, std::map<std::string, std::string>> rows;
+    for (std::size_t i = 1; i < file.size(); ++i) {
+      for (std::size_t j = 0; j < file[i].size(); ++j) rows[file[i][2]][file[0][j]] = file[i][j];
+    }
+    return rows;
+  }
+
+  Outcome outcome_;
+};
+
+TEST_F(ValidateCliTest, AnchorsAreMetAndTheRestIsPredicted) {
+  auto rows = validated(line("ulysses=4 ring=1", "iter/s zigzag fwd", "1500") +
+                            line("ulysses=2 ring=2", "iter/s zigzag fwd", "1400") +
+                            line("ulysses=1 ring=4", "iter/s basic fwd", "900"),
+                        "a.csv");
+  ASSERT_EQ(rows.size(), 3u);
+  auto& anchor = rows["mine.csv:2"];
+  EXPECT_EQ(anchor["mark"], "calibration");
+  EXPECT_NEAR(std::stod(anchor["simulated"]), 1 / 1500.0, 1e-6 / 1500);
+  EXPECT_NEAR(std::stod(anchor["naive"]), 1 / 1500.0, 1e-6 / 1500);
+  auto& ring = rows["mine.csv:4"];
+  EXPECT_EQ(ring["mark"], "prediction");
+  EXPECT_EQ(ring["system"], "Mine");
+  EXPECT_EQ(ring["table"], "operators");
+  const double simulated = std::stod(ring["simulated"]);
+  EXPECT_NEAR(std::stod(ring["error"]), simulated / 900 - 1, 1e-4);
+  EXPECT_LT(simulated, std::stod(rows["mine.csv:3"]["simulated"])) << "the mask leaves it uneven";
+  EXPECT_LT(simulated, std::stod(ring["naive"])) << "merging and launching cost something";
+  EXPECT_THAT(outcome_.out, HasSubstr("calibration: attention, "));
+  EXPECT_THAT(outcome_.out, HasSubstr("mine.csv:2"));
+}
+
+TEST_F(ValidateCliTest, TheSameBitsComeAgain) {
+  const std::string lines = line("ulysses=4 ring=1", "iter/s zigzag fwd", "1500") +
+                            line("ulysses=1 ring=4", "iter/s basic fwd", "900");
+  validated(lines, "a.csv");
+  const std::string first = outcome_.out;
+  validated(lines, "b.csv");
+  EXPECT_EQ(outcome_.out, first);
+  EXPECT_EQ(text("a.csv"), text("b.csv"));
+}
+
+// Slower than its messages alone; unknown hardware; another kind of row.
+TEST_F(ValidateCliTest, WhatCannotBePredictedIsListedWithItsReason) {
+  auto rows = validated(
+      line("ulysses=2 ring=2", "iter/s zigzag fwd", "1000") + line("tp=4", "tokens_per_s", "7"),
+      "a.csv");
+  EXPECT_EQ(rows["mine.csv:2"]["mark"], "prediction") << "at the speed of the published curve";
+  EXPECT_EQ(rows["mine.csv:3"]["reason"], "no table here has it");
+  EXPECT_EQ(rows["mine.csv:3"]["simulated"], "");
+  EXPECT_THAT(outcome_.out, HasSubstr("left out, 1 figure: no table here has it"));
+
+  rows = validated(line("ulysses=4 ring=1", "iter/s zigzag fwd", "1e9") +
+                       line("ulysses=2 ring=2", "iter/s zigzag fwd", "1000"),
+                   "b.csv");
+  EXPECT_THAT(rows["mine.csv:2"]["reason"], HasSubstr("no speed of attention meets mine.csv:2"));
+  EXPECT_EQ(rows["mine.csv:3"]["simulated"], "");
+}
+
+TEST_F(ValidateCliTest, BadInputGetsOneLine) {
+  write("mine.csv", kHeader + line("tp=4", "tokens_per_s", "7"));
+  const std::string mine = path("mine.csv");
+  expect_refused({"validate", "--published", mine}, "no row belongs to a table");
+  expect_refused({"validate", "--published", path("none.csv")}, "none.csv");
+  expect_refused({"validate", "--table", "usp"}, "--table: unknown table 'usp'; known are ");
+  write("bad.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "900", "Abacus"));
+  expect_refused({"validate", "--published", path("bad.csv")},
+                 "bad.csv:2: no cluster is known for 'Abacus'; known are A100 PCIe, A100, ");
+  write("good.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "900"));
+  expect_refused({"validate", "--published", path("good.csv"), "--csv", mine}, "exists");
+}
+
+}  // namespace
+}  // namespace ringspan::bench
