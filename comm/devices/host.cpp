@@ -16,8 +16,10 @@ namespace ringspan::comm {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-// Seconds; a poll is then well under 1 % of a kernel's time.
-constexpr double kPollInterval = 20e-6;
+// Seconds from one poll to the next. Some transports take many system calls to look for a message,
+// so a poll that took long has a longer pause after it: a twentieth of a kernel's time is enough.
+constexpr double kShortestPause = 20e-6, kLongestPause = 1e-3;
+constexpr double kPausePerPoll = 20;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -96,10 +98,11 @@ class HostDevice final : public Device {
   void poll() override {
     if (!progress_) return;
     const double start = seconds_now();
-    if (start - polled_ < kPollInterval) return;
+    if (start < next_poll_) return;
     progress_();
-    polled_ = seconds_now();
-    poll_seconds_ += polled_ - start;
+    const double end = seconds_now();
+    poll_seconds_ += end - start;
+    next_poll_ = end + std::clamp(kPausePerPoll * (end - start), kShortestPause, kLongestPause);
   }
   double poll_seconds() const override { return poll_seconds_; }
   void on_poll(std::function<void()> progress) override { progress_ = std::move(progress); }
@@ -108,7 +111,7 @@ class HostDevice final : public Device {
   const bool poison_;
   std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
   std::function<void()> progress_;
-  double polled_ = -std::numeric_limits<double>::infinity();
+  double next_poll_ = -std::numeric_limits<double>::infinity();
   double poll_seconds_ = 0;
 };
 
