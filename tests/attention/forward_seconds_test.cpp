@@ -3,14 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
 namespace {
-
-using Table = std::vector<std::vector<double>>;
 
 TEST(ForwardSecondsTest, MessagesSlowAKernelDownOnlyWhileTheyLast) {
   EXPECT_DOUBLE_EQ(slowed_seconds(10, 0, 2), 10);
@@ -18,31 +14,6 @@ TEST(ForwardSecondsTest, MessagesSlowAKernelDownOnlyWhileTheyLast) {
   EXPECT_DOUBLE_EQ(slowed_seconds(10, 20, 2), 20);
   EXPECT_DOUBLE_EQ(slowed_seconds(10, 100, 2), 20);
   EXPECT_DOUBLE_EQ(slowed_seconds(10, 100, 1), 10) << "copy engines";
-}
-
-TEST(ForwardSecondsTest, EqualRanksTakeTheLongerOfTheTwoInEachStep) {
-  // P = 3, two hops: Tc + (P - 1) steps behind messages, the last step alone.
-  const Table work(3, {5, 3, 7}), messages(3, {4, 4, 0});
-  EXPECT_DOUBLE_EQ(ring_seconds(work, messages, 1), 5 + 4 + 7);
-  EXPECT_DOUBLE_EQ(ring_seconds(work, messages, 2), (5 + 4 * 0.5) + (3 + 4 * 0.5) + 7);
-}
-
-TEST(ForwardSecondsTest, ASlowRankHoldsUpItsNeighboursAndNobodyElse) {
-  // Rank 0 is late in the first step: its message of the second one, and the one to it, start late.
-  const Table work{{9, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}};
-  const Table messages(4, {0, 2, 2});
-  // Step 1 ends at 9 + 2 on ranks 3, 0, 1 and at 3 on rank 2; step 2 starts at 11 on all others.
-  EXPECT_DOUBLE_EQ(ring_seconds(work, messages, 1), 9 + 2 + 2);
-  const Table two_steps{{9, 1}, {1, 1}, {1, 1}, {1, 30}};
-  EXPECT_DOUBLE_EQ(ring_seconds(two_steps, Table(4, {0, 0}), 1), 31) << "no message, no wait";
-}
-
-TEST(ForwardSecondsTest, WhereTwoMessagesOverlapAKernelIsSlowedOnce) {
-  // Rank 1 works 10 from time 0; its message out can start at 0, the one in from rank 0 at 2.
-  const Table work{{2, 1}, {0, 10}, {0, 1}};
-  const Table messages{{0, 3}, {0, 4}, {0, 0}};
-  // Out 0 to 4 and in 2 to 5: slowed for 5, in which 2.5 are done; 7.5 remain.
-  EXPECT_DOUBLE_EQ(ring_seconds(work, messages, 2), 12.5);
 }
 
 comm::Cluster node() {
@@ -73,9 +44,11 @@ TEST(ForwardSecondsTest, ACausalRingWastesHalfOfItsRanks) {
 
 TEST(ForwardSecondsTest, WhatHasNoClosedFormIsRefused) {
   const ModelledLibrary fa3{KernelLibrary::fa3};
-  EXPECT_THROW(forward_seconds("usp", causal(1024), node(), fa3, 4), Error);
+  EXPECT_THROW(forward_seconds("all_gather_kv", causal(1024), node(), fa3, 4), Error);
   EXPECT_THROW(forward_seconds("ring", causal(1024), node(), fa3, 9), Error);
   EXPECT_THROW(forward_seconds("ulysses", causal(1024), node(), fa3, 3), Error);
+  EXPECT_THROW(forward_seconds("usp", causal(1000), node(), fa3, 8, {.ulysses_degree = 4}), Error);
+  EXPECT_THROW(forward_seconds("usp", causal(1024), node(), fa3, 8, {.ulysses_degree = 3}), Error);
 }
 
 }  // namespace

@@ -28,14 +28,15 @@ std::shared_ptr<const comm::Cluster> node() {
   return std::make_shared<const comm::Cluster>(cluster);
 }
 
-double simulated_seconds(const std::string& schedule, const Problem& problem, int ranks) {
+double simulated_seconds(const std::string& schedule, const Problem& problem, int ranks,
+                         const ScheduleOptions& how) {
   comm::LaunchOptions options;
   options.ranks = ranks;
   options.cluster = node();
   double longest = 0;
   comm::launch("simulated", options, [&](const comm::Communicator& comm) {
     const auto kernels = make_kernels("modelled:fa3", comm.device());
-    const auto made = make_schedule(schedule, comm, *kernels);
+    const auto made = make_schedule(schedule, comm, *kernels, how);
     const std::int64_t own = tokens(made->shard(problem.sequence));
     const Shape& shape = problem.shape;
     const auto tensor = [&](std::int64_t heads, std::int64_t dim) {
@@ -59,16 +60,18 @@ struct Case {
   int ranks;
   std::int64_t tokens, kv_heads;
   bool causal;
+  int ulysses_degree = 0;
 };
 
 class SimulatedSecondsTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SimulatedSecondsTest, EqualTheClosedForm) {
-  const auto& [schedule, ranks, tokens, kv_heads, causal] = GetParam();
+  const auto& [schedule, ranks, tokens, kv_heads, causal, degree] = GetParam();
   Problem problem{{1, 32, kv_heads, 128, 128, DType::bf16}, Sequence{tokens}, {}};
   if (causal) problem.mask.right = 0;
-  const double expected = forward_seconds(schedule, problem, *node(), kLibrary, ranks);
-  const double seconds = simulated_seconds(schedule, problem, ranks);
+  const ScheduleOptions how{.ulysses_degree = degree};
+  const double expected = forward_seconds(schedule, problem, *node(), kLibrary, ranks, how);
+  const double seconds = simulated_seconds(schedule, problem, ranks, how);
   EXPECT_NEAR(seconds / expected, 1, 1e-6) << seconds << " against " << expected;
 }
 
@@ -79,11 +82,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"ring", 5, 50000, 8, true}, Case{"striped", 8, 65536, 8, true},
                       Case{"zigzag", 2, 65536, 32, true}, Case{"zigzag", 3, 60000, 32, true},
                       Case{"zigzag", 8, 65536, 32, true}, Case{"zigzag", 8, 16384, 32, true},
-                      Case{"ulysses", 8, 65536, 32, true}, Case{"ulysses", 4, 65536, 8, false}),
+                      Case{"ulysses", 8, 65536, 32, true}, Case{"ulysses", 4, 65536, 8, false},
+                      Case{"usp", 8, 65536, 32, true, 2}, Case{"usp", 8, 65536, 8, true, 4},
+                      Case{"usp", 6, 61440, 32, false, 2}, Case{"usp", 4, 65536, 32, true, 1},
+                      Case{"usp", 8, 65536, 32, true}),
     [](const auto& test) {
       const Case& c = test.param;
       return c.schedule + "_" + std::to_string(c.ranks) + "ranks_" + std::to_string(c.tokens) +
-             "tokens_" + std::to_string(c.kv_heads) + "kv" + (c.causal ? "_causal" : "_full");
+             "tokens_" + std::to_string(c.kv_heads) + "kv" + (c.causal ? "_causal" : "_full") +
+             (c.ulysses_degree > 0 ? "_degree" + std::to_string(c.ulysses_degree) : "");
     });
 
 }  // namespace
