@@ -101,5 +101,22 @@ TEST(HostDeviceTest, PollsAtIntervalsAndCountsTheTime) {
   EXPECT_THROW(for (;;) device->poll(), std::runtime_error);
 }
 
+// However long a transport takes to look, kernels keep nearly all of the time.
+TEST(HostDeviceTest, PollsSeldomWhereAPollTakesLong) {
+  constexpr double kTakes = 40e-6;
+  const auto device = make_host_device();
+  int polled = 0;
+  device->on_poll([&] {
+    ++polled;
+    const double end = device->now() + kTakes;
+    while (device->now() < end) {
+    }
+  });
+  const double start = device->now();
+  while (device->now() < start + 20e-3) device->poll();
+  EXPECT_GE(polled, 1);
+  EXPECT_LE(polled, 1 + (device->now() - start) / (20 * kTakes));
+}
+
 }  // namespace
 }  // namespace ringspan::comm
