@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -31,13 +32,13 @@ class Batch {
   std::vector<Recv> recvs_;
 };
 
-/// At most one message each way.
+/// At most one message each way, by the same rule; allocates nothing.
 inline Request post_pair(const Communicator& comm, std::string_view operation, int to, Slice sent,
                          int from, Slice received, Buffer* rebind = nullptr) {
-  Batch batch;
-  batch.send(to, std::move(sent));
-  batch.receive(from, std::move(received), rebind);
-  return std::move(batch).post(comm, operation);
+  Send send{to, std::move(sent)};
+  Recv recv{from, std::move(received), rebind};
+  const std::size_t sends = send.slice.bytes() > 0 ? 1 : 0, recvs = recv.slice.bytes() > 0 ? 1 : 0;
+  return comm.post(operation, {&send, sends}, {&recv, recvs});
 }
 
 }  // namespace ringspan::comm
