@@ -59,6 +59,19 @@ double PublishedRow::number(std::string_view column, std::size_t which) const {
   return value;
 }
 
+std::optional<double> PublishedRow::number_behind(std::string_view column,
+                                                  std::string_view key) const {
+  const std::string& text = (*this)[column];
+  const std::size_t at = text.find(key);
+  if (at == std::string::npos) return std::nullopt;
+  double value = 0;
+  const char* begin = text.data() + at + key.size();
+  if (std::from_chars(begin, text.data() + text.size(), value).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
 std::vector<PublishedRow> read_published(const std::string& path) {
   const CsvLines file = read_csv_lines(path);
   RINGSPAN_REQUIRE(file.lines.size() > 1, path, ": no rows; it needs a header and rows");

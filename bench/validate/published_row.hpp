@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,9 @@ class PublishedRow {
 
   /// Of several numbers, separated by semicolons, one. Throws as integer().
   double number(std::string_view column, std::size_t which = 0) const;
+
+  /// What is behind a key somewhere in the text, as 4 behind "ring=" in "ulysses=2 ring=4".
+  std::optional<double> number_behind(std::string_view column, std::string_view key) const;
 
  private:
   std::string place_;
