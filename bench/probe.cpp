@@ -30,7 +30,7 @@ void print_link(const char* name, const comm::LinkCosts& link) {
 }
 
 void print(const ProbedCosts& probed) {
-  const auto& [inter, intra, copy] = probed.costs;
+  const auto& [inter, intra, copy, operation, overlap] = probed.costs;
   fmt::print("{:<16} {:>10} {:>16} {:>12}\n", "", "latency us", "per message us", "GB/s a rank");
   if (probed.nodes > 1) print_link("between nodes", inter);
   if (probed.ranks_per_node > 1) print_link("inside a node", intra);
@@ -40,7 +40,7 @@ void print(const ProbedCosts& probed) {
 
 /// A cluster whose GPUs are these ranks. What was not measured, or is not there, costs nothing.
 comm::Cluster cluster_of(const ProbedCosts& probed) {
-  const auto& [inter, intra, copy] = probed.costs;
+  const auto& [inter, intra, copy, operation, overlap] = probed.costs;
   const Machine machine = this_machine();
   comm::Cluster cluster;
   cluster.nodes = probed.nodes;

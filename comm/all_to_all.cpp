@@ -130,9 +130,7 @@ class AllToAll::Steps {
  private:
   Request post(Batch batch) const { return std::move(batch).post(comm_, kOperation); }
 
-  void copy(const std::vector<Copy>& copies) const {
-    for (const Copy& each : copies) comm_.device().copy(each.to, each.from);
-  }
+  void copy(const std::vector<Copy>& copies) const { comm_.device().copy_all(copies); }
 
   Communicator comm_;
   AllToAllPlan plan_;

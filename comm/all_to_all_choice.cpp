@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // On N nodes of L ranks with s bytes per pair, where a message between nodes has latency ax, costs
-// ox and bx per byte, one inside a node ai, oi and bi, and a copy c per byte, a rank needs
-//   direct        max(ax, ai) + (N-1) L ox + (L-1) oi + max((N-1) L bx, (L-1) bi) s
-//   hierarchical  ax + ai + (N-1) ox + (K+1) (L-1) oi + (max(X, I) + min(X, I) / K) s
-// in K stages, with X = (N-1) L bx on the network and I = N (L-1) bi + (N-1) (L+1) c inside the
-// node: passing on, packing and keeping its own; if a stage brings more than one node, its messages
-// are packed and unpacked once more, 2 (N-1) (L-1) c. The network and what is done inside the node
-// overlap but for one stage; what a message costs the rank itself never does. All are linear in s
-// and direct has the smallest slope, so that there is one crossover for each K.
+// ox and bx per byte, one inside a node ai, oi and bi, a copy c per byte, and each post or launch
+// of copies p, a rank needs
+//   direct        2 p + max(ax, ai) + ((N-1) L ox + (L-1) oi) & max((N-1) L bx, (L-1) bi) s
+//   hierarchical  (2 + 4 K) p + ax + ai + (K+1) (L-1) oi + max(X, I) + min(X, I) / K
+// in K stages (each packs, posts twice and keeps its own), where & adds, or takes the larger if
+// messages cost a rank nothing while their bytes move; X = (N-1) ox & (N-1) L bx s on the network,
+// and I = N (L-1) bi s + (N-1) (L+1) c s inside the node: passing on, packing and keeping its own.
+// If a stage brings more than one node, its messages are packed and unpacked once more,
+// 2 K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap but for one
+// stage. Direct grows the slowest with s, so that there is one crossover.
 #include "comm/all_to_all_choice.hpp"
 
 #include <algorithm>
@@ -19,28 +21,26 @@
 namespace ringspan::comm {
 namespace {
 
-/// A time that grows with the bytes per pair.
-struct Line {
-  double seconds = 0, per_byte = 0;
-};
-
-Line direct_time(const MessageCosts& costs, double nodes, double ranks) {
-  const auto& [inter, intra, copy] = costs;
+double direct_seconds(const MessageCosts& costs, double bytes, double nodes, double ranks) {
+  const LinkCosts &inter = costs.inter_node, &intra = costs.intra_node;
   const double far = (nodes - 1) * ranks, near = ranks - 1;
-  return {
-      std::max(inter.latency, intra.latency) + far * inter.per_message + near * intra.per_message,
-      std::max(far * inter.per_byte, near * intra.per_byte)};
+  return 2 * costs.per_operation + std::max(inter.latency, intra.latency) +
+         costs.together(far * inter.per_message + near * intra.per_message,
+                        std::max(far * inter.per_byte, near * intra.per_byte) * bytes);
 }
 
-Line hierarchical_time(const MessageCosts& costs, double nodes, double ranks, double stages) {
-  const auto& [inter, intra, copy] = costs;
-  const double repacked = stages < nodes - 1 ? 2 * (nodes - 1) * (ranks - 1) : 0;
-  const double network = (nodes - 1) * ranks * inter.per_byte;
-  const double inside =
-      nodes * (ranks - 1) * intra.per_byte + ((nodes - 1) * (ranks + 1) + repacked) * copy;
-  return {inter.latency + intra.latency + (nodes - 1) * inter.per_message +
-              (stages + 1) * (ranks - 1) * intra.per_message,
-          std::max(network, inside) + std::min(network, inside) / stages};
+double hierarchical_seconds(const MessageCosts& costs, double bytes, double nodes, double ranks,
+                            double stages) {
+  const LinkCosts &inter = costs.inter_node, &intra = costs.intra_node;
+  const bool several = stages < nodes - 1;  // nodes to a stage
+  const double repacked = several ? 2 * (nodes - 1) * (ranks - 1) : 0;
+  const double network =
+      costs.together((nodes - 1) * inter.per_message, (nodes - 1) * ranks * inter.per_byte * bytes);
+  const double inside = nodes * (ranks - 1) * intra.per_byte * bytes +
+                        ((nodes - 1) * (ranks + 1) + repacked) * costs.copy_per_byte * bytes;
+  return (2 + (several ? 6 : 4) * stages) * costs.per_operation + inter.latency + intra.latency +
+         (stages + 1) * (ranks - 1) * intra.per_message + std::max(network, inside) +
+         std::min(network, inside) / stages;
 }
 
 int best_stages(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node) {
@@ -58,22 +58,26 @@ int best_stages(const MessageCosts& costs, double bytes, int nodes, int ranks_pe
 
 double all_to_all_seconds(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node,
                           int stages) {
-  const Line line = stages == 0 ? direct_time(costs, nodes, ranks_per_node)
-                                : hierarchical_time(costs, nodes, ranks_per_node, stages);
-  return line.seconds + line.per_byte * bytes;
+  return stages == 0 ? direct_seconds(costs, bytes, nodes, ranks_per_node)
+                     : hierarchical_seconds(costs, bytes, nodes, ranks_per_node, stages);
 }
 
 double all_to_all_crossover(const MessageCosts& costs, int nodes, int ranks_per_node) {
-  const Line direct = direct_time(costs, nodes, ranks_per_node);
-  double crossover = 0;
-  for (int stages = 1; stages < nodes; ++stages) {
-    const Line line = hierarchical_time(costs, nodes, ranks_per_node, stages);
-    const double saved = direct.seconds - line.seconds, spent = line.per_byte - direct.per_byte;
-    if (saved <= 0) continue;
-    crossover =
-        std::max(crossover, spent > 0 ? saved / spent : std::numeric_limits<double>::infinity());
+  const auto pays = [&](double bytes) {
+    const auto seconds = [&](int stages) {
+      return all_to_all_seconds(costs, bytes, nodes, ranks_per_node, stages);
+    };
+    return seconds(best_stages(costs, bytes, nodes, ranks_per_node)) < seconds(0);
+  };
+  constexpr double kMost = 0x1p40;  // bytes; above it, what is saved drowns in rounding
+  if (nodes == 1 || !pays(0)) return 0;
+  if (pays(kMost)) return std::numeric_limits<double>::infinity();
+  double below = 0, above = kMost;
+  while (true) {
+    const double middle = (below + above) / 2;
+    if (middle <= below || middle >= above) return above;
+    (pays(middle) ? below : above) = middle;
   }
-  return crossover;
 }
 
 AllToAllChoice choose_all_to_all(AllToAllAlgorithm asked, const std::optional<MessageCosts>& costs,

@@ -84,7 +84,6 @@ class Planner {
 
   AllToAllPlan plan(int stages) const {
     AllToAllPlan plan;
-    plan.self.push_back({recv_[comm_.rank()], send_[comm_.rank()]});
     for (const int peer : neighbours_) {
       if (peer == comm_.rank()) continue;
       plan.own.send(peer, send_[peer]);
@@ -95,6 +94,9 @@ class Planner {
       plan.stages.push_back(
           plan_stage(static_cast<int>(distances.first) + 1, static_cast<int>(distances.count)));
     }
+    // Together with other copies: alone it would only hold up the host.
+    (plan.stages.empty() ? plan.self : plan.stages.front().keep)
+        .push_back({recv_[comm_.rank()], send_[comm_.rank()]});
     return plan;
   }
 

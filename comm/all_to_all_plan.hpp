@@ -8,11 +8,6 @@
 
 namespace ringspan::comm {
 
-/// Copies inside one rank's memory.
-struct Copy {
-  Slice to, from;
-};
-
 /// A part of an all-to-all, from the network to the ranks of this node.
 struct AllToAllStage {
   std::vector<Copy> pack;    // first; then post
@@ -26,7 +21,7 @@ struct AllToAllStage {
 /// An all-to-all as data. All ranks of the group have equally many stages.
 struct AllToAllPlan {
   Batch own;                          // among the ranks that need no stage in between
-  std::vector<Copy> self;             // what this rank has for itself
+  std::vector<Copy> self;             // what this rank has for itself, unless a stage keeps it
   std::vector<AllToAllStage> stages;  // independent of each other
 };
 

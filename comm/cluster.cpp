@@ -45,6 +45,7 @@ void check(Rules& rules, const MessageRule& messages, const std::string& where) 
   rules.not_negative(messages.channels, where + ".channels");
   rules.at_least(messages.kernel_slowdown, 1, where + ".kernel_slowdown");
   rules.not_negative(messages.gap_seconds, where + ".gap_seconds");
+  rules.not_negative(messages.short_gap_seconds, where + ".short_gap_seconds");
 }
 
 void check(Rules& rules, const Gpu& gpu) {
@@ -155,6 +156,7 @@ MessageModel model_message(const Cluster& cluster, const GroupExtent& group, boo
   model.most_bytes_per_second = channels * cluster.channels.bytes_per_second;
   if (bytes <= channels * cluster.channels.short_part_bytes) {
     model.latency_seconds = rule.short_latency_seconds;
+    model.gap_seconds = rule.short_gap_seconds;
     model.wire_bytes /= cluster.channels.short_bandwidth_share;
   }
   return model;
@@ -167,6 +169,8 @@ MessageCosts message_costs(const Cluster& cluster) {
   MessageCosts result;
   result.intra_node = costs(cluster.fabric.messages, cluster.fabric.gpu_bytes_per_second);
   result.copy_per_byte = 2 / cluster.gpu.memory_bytes_per_second;
+  result.per_operation = cluster.issue_seconds;
+  result.overlap = true;  // a gap says when the next message begins
   if (cluster.nodes == 1) return result;
   const Network& network = cluster.network;
   result.inter_node =

@@ -28,6 +28,7 @@ struct MessageRule {
   int channels = 0;                  // per peer; 0: copy engines, which no channel limits
   double kernel_slowdown = 1;        // of the kernels at both ends meanwhile; 1 for copy engines
   double gap_seconds = 0;            // from one message of a rank to its next, at least
+  double short_gap_seconds = 0;      // of a short one
 
   bool operator==(const MessageRule&) const = default;
 };

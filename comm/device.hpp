@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "comm/buffer.hpp"
@@ -20,6 +21,11 @@ enum class Reduction { sum, min, max };
 struct MemoryUse {
   std::int64_t current = 0;
   std::int64_t peak = 0;
+};
+
+/// Inside one rank's memory; the slices have equal bytes and do not overlap.
+struct Copy {
+  Slice to, from;
 };
 
 /// Where one rank's memory lives and its kernels run. Kernels are queued in order on one compute
@@ -42,12 +48,17 @@ class Device {
 
   /// Queues `to = from`; the slices have equal bytes and do not overlap.
   virtual void copy(const Slice& to, const Slice& from) = 0;
+  /// The same of many at once, none of which needs another: one kernel, where these are launched.
+  virtual void copy_all(std::span<const Copy> copies);
 
   /// Queues `to[i] = reduce(to[i], from[i])`; both are contiguous and equally long.
   virtual void reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) = 0;
 
   /// Queues modelled work that takes so long on a GPU of cluster(); not_available elsewhere.
   virtual void compute(double seconds, std::string_view kernel);
+
+  /// Of all that was so queued, copies and reductions included, if nothing slows it down.
+  virtual double queued_seconds() const { return 0; }
 
   /// What a simulated device is part of; null where work is real.
   virtual const Cluster* cluster() const { return nullptr; }

@@ -39,6 +39,7 @@ struct LaunchOptions {
   std::optional<Bootstrap> bootstrap = {};      // of transports that need one; none: MPI's
   std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
   Trace trace = {};                             // told what the simulated transport does
+  bool trace_joins_kernels = false;  // neighbours in a queue may be one span, which is faster
 };
 
 /// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 namespace ringspan::comm {
 
 /// What messages of one kind cost a rank while all ranks send such: n of them, of b bytes together
-/// and posted at once, have arrived after latency + n per_message + b per_byte seconds.
+/// and posted at once, have arrived after latency + n per_message + b per_byte seconds; or, see
+/// MessageCosts::overlap, after latency + max(n per_message, b per_byte).
 struct LinkCosts {
   double latency = 0;
   double per_message = 0;
@@ -15,6 +18,13 @@ struct LinkCosts {
 struct MessageCosts {
   LinkCosts inter_node, intra_node;
   double copy_per_byte = 0;  // seconds, on the device
+  double per_operation = 0;  // of a host, to post messages or to launch copies, where that is apart
+  bool overlap = false;      // what messages cost, they cost while bytes move
+
+  /// What messages take that cost so much, and whose bytes so much.
+  double together(double messages, double bytes) const {
+    return overlap ? std::max(messages, bytes) : messages + bytes;
+  }
 };
 
 }  // namespace ringspan::comm

@@ -12,7 +12,8 @@ struct TraceSpan {
   enum class Kind {
     kernel,   // and copies: what ran on the compute queue
     message,  // to `peer`, from its start to its arrival
-    wait      // the compute queue had nothing to run but what came after these messages
+    wait      // the compute queue had nothing to run but what came after these messages; each wait
+              // is told, in order, of no length where they had arrived
   };
 
   Kind kind = Kind::kernel;

@@ -45,6 +45,7 @@ void visit_keys(Cluster& cluster, Visit& visit) {
     visit.key("channels", rule.channels);
     visit.key("kernel_slowdown", rule.kernel_slowdown);
     visit.key("gap_seconds", rule.gap_seconds);
+    visit.key("short_gap_seconds", rule.short_gap_seconds);
   };
   visit.table("fabric");
   messages(cluster.fabric.messages);

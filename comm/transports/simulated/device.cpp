@@ -27,6 +27,15 @@ class SimulatedDevice final : public Device {
     if (have_storage(to, from)) copy_slice(to, from);
   }
 
+  void copy_all(std::span<const Copy> copies) override {
+    std::int64_t bytes = 0;
+    for (const Copy& each : copies) {
+      bytes += 2 * each.to.bytes();
+      if (have_storage(each.to, each.from)) copy_slice(each.to, each.from);
+    }
+    move("copy", bytes);
+  }
+
   void reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) override {
     move("reduce", 3 * to.bytes());
     if (have_storage(to, from)) host_->reduce(to, from, element, reduction);
@@ -35,6 +44,7 @@ class SimulatedDevice final : public Device {
   void compute(double seconds, std::string_view kernel) override {
     engine_.compute(seconds, kernel);
   }
+  double queued_seconds() const override { return engine_.queued_seconds(); }
   const Cluster* cluster() const override { return &engine_.simulation().cluster(); }
 
   // In virtual time a wait in vain is noticed at once.

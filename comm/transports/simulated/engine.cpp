@@ -66,7 +66,7 @@ Engine::Engine(std::shared_ptr<Simulation> simulation, int rank)
       message_noise_(simulation_->cluster().message_noise, simulation_->cluster().noise_seed, rank,
                      Noise::Of::messages),
       device_(make_simulated_device(*this)),
-      most_at_once_(simulation_->options().trace
+      most_at_once_(simulation_->options().trace && !simulation_->options().trace_joins_kernels
                         ? 1
                         : std::clamp(simulation_->cluster().launch_queue / 64, 1, 16)),
       host_time_(simulation_->platform().now()),
@@ -87,6 +87,7 @@ void Engine::compute(double seconds, std::string_view kernel) {
   make_room();
   const double not_before = issue();
   seconds *= kernel_noise_.factor();
+  queued_seconds_ += seconds;
   if (last_kernel_ && last_kernel_->take_on(seconds, not_before)) {
     ++issued_;
     return;

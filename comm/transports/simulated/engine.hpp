@@ -42,6 +42,7 @@ class Engine {
   ComputeQueue& compute_queue() { return compute_queue_; }
   const Traffic& traffic() const { return traffic_; }
   double host_time() const;  // seconds since the launch
+  double queued_seconds() const { return queued_seconds_; }
 
   /// Peers are ranks of the channel.
   std::shared_ptr<Operation> post(std::shared_ptr<const Title> title, std::span<Send> sends,
@@ -99,6 +100,7 @@ class Engine {
   Traffic traffic_;
   std::optional<diagnosis::FlightRecorder> recorder_;  // if it is to be dumped
   double host_time_;                                   // of the clock; when the host is free again
+  double queued_seconds_ = 0;                          // of kernels, as long as nothing slows them
   std::shared_ptr<Event> tail_;                        // of the compute queue
   Kernel* last_kernel_ = nullptr;                      // the tail, if that is one
   double idle_since_ = 0;                              // when the last of the queue ended

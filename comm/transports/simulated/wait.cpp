@@ -18,9 +18,8 @@ class Engine::Join final : public Event {
 
  private:
   void start() override {
-    const double now = engine_.simulation().now(), since = engine_.idle_since_;
-    if (now > since)
-      engine_.simulation().trace({TraceSpan::Kind::wait, engine_.rank_, title_->name, since, now});
+    engine_.simulation().trace({TraceSpan::Kind::wait, engine_.rank_, title_->name,
+                                engine_.idle_since_, engine_.simulation().now()});
     if (engine_.recorder_) engine_.recorder_->done(record_);
     engine_.finished(1);
     end();
