@@ -17,6 +17,7 @@
 #include "bench/processes.hpp"
 #include "bench/run/simulation_process.hpp"
 #include "bench/sweep.hpp"
+#include "bench/trace/command.hpp"
 #include "bench/validate/command.hpp"
 #include "comm/error.hpp"
 
@@ -32,6 +33,7 @@ int run(const CommandLine& line, const Processes& processes) {
   if (line.command == "primitives") {
     return time_primitives(primitive_options(line.options), processes);
   }
+  if (line.command == "trace") return trace(trace_options(line.options), processes);
   if (line.command == "probe") return probe(probe_options(line.options), processes);
   if (line.command == "validate") {
     return processes.first() ? validate(validate_options(line.options)) : kExitOk;
@@ -55,6 +57,7 @@ int run(std::span<const char* const> arguments) {
        "Measures every combination of the axes given and prints, or appends, a row each. Axes take "
        "a comma list or a range as 4Ki:64Ki:x2.",
        sweep_option_entries()},
+      {"trace", "Writes a timeline of one point for ui.perfetto.dev.", trace_option_entries()},
       {"primitives",
        "Times rings, all-to-alls and collectives over sizes, and checks what they moved.",
        primitive_option_entries()},

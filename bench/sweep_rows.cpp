@@ -126,6 +126,14 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
   row.status = judge(measurement);
   if (point.has_backward()) note_unchecked(measurement);
   if (measurement.costs) note_costs(*measurement.costs);
+  if (point.simulated() && point.all_to_all == "automatic") {
+    note_costs({.transport = point.transport,
+                .ranks = static_cast<int>(point.ranks),
+                .nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) /
+                                          point.ranks_per_node),
+                .ranks_per_node = static_cast<int>(point.ranks_per_node),
+                .costs = message_costs(cluster(point))});
+  }
   if (row.status == "ok") row.status = judged_speed(point, *row.result);
   if (row.status == "ok") fill_efficiencies(row, finished_);
   failed_ |= row.status != "ok";
@@ -231,13 +239,14 @@ void SweepRows::note_unchecked(const Measurement& measurement) {
       options_.measure.sinks ? "" : "; dv was, summed over all keys of a head");
 }
 
-/// What automatic all-to-alls go by; once, on standard error and beside the rows.
+/// What automatic all-to-alls go by; once, on standard error and, if it was measured, beside the
+/// rows.
 void SweepRows::note_costs(const ProbedCosts& probed) {
   const std::string text = summary(probed);
   if (!noted_costs_.insert(text).second) return;
   progress_.clear_line();
   spdlog::info("--all-to-all automatic: {}", text);
-  if (options_.csv.empty()) return;
+  if (options_.csv.empty() || comm::backend(probed.transport).world == "simulated") return;
   try {
     const std::filesystem::path csv(options_.csv);
     store_costs(std::filesystem::path(csv).replace_extension(".costs.json").string(), probed);

@@ -68,7 +68,8 @@ CommandLine parse_command_line(std::span<const char* const> arguments,
       if (option.flag) {
         parser->add_flag(name, help);
       } else {
-        parser->add_option(name, texts[name], help);
+        parser->add_option(option.letter.empty() ? name : concat(option.letter, ",", name),
+                           texts[name], help);
       }
     }
   }

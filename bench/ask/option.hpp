@@ -13,6 +13,7 @@ struct OptionEntry {
   std::string_view name;  // "--seq"
   std::string_view help;
   bool flag = false;
+  std::string_view letter = {};  // "-o", short for the name, if there is one
 };
 
 /// Options that were given, by name, as they were written; flags have an empty text.

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attention/schedule.hpp"
@@ -37,6 +38,7 @@ template <typename Value>
 struct Axis {
   Value Point::*member;
   std::vector<Value> values;
+  std::string_view option = {};  // that gave them
 };
 
 struct Axes {

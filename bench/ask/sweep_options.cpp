@@ -138,7 +138,8 @@ void add_clusters(const Texts& texts, Axes& axes) {
                    ", and files");
   RINGSPAN_REQUIRE(!texts.has("--check") || transports.size() > 1,
                    "--check: simulated ranks have no data that could be checked");
-  axes.names.push_back({&Point::cluster, items("--cluster", texts.text("--cluster", ""))});
+  axes.names.push_back(
+      {&Point::cluster, items("--cluster", texts.text("--cluster", "")), "--cluster"});
   for (const std::string& given : axes.names.back().values) {
     axes.clusters.emplace(given, read_cluster(given));
   }
@@ -149,7 +150,7 @@ Axes name_axes(const Texts& texts) {
   const auto add = [&](std::string_view option, std::string Point::*member,
                        std::string_view otherwise, const std::vector<std::string_view>& known) {
     if (!texts.has(option) && otherwise.empty()) return;
-    axes.names.push_back({member, names(option, texts.text(option, otherwise), known)});
+    axes.names.push_back({member, names(option, texts.text(option, otherwise), known), option});
   };
   std::string schedules;
   for (const auto& entry : attention::schedules()) {
@@ -161,7 +162,7 @@ Axes name_axes(const Texts& texts) {
   add("--kernel", &Point::kernel, "", known_kernels());
   add("--dtype", &Point::dtype, "", {"fp32", "bf16", "fp16", "fp64"});
   add("--pass", &Point::pass, "forward", {"forward", "backward", "both"});
-  axes.names.push_back({&Point::mask, masks("--mask", texts.text("--mask", "causal"))});
+  axes.names.push_back({&Point::mask, masks("--mask", texts.text("--mask", "causal")), "--mask"});
   for (const std::string& mask : axes.names.back().values) require_mask(mask);
   add("--schedule", &Point::schedule, schedules, known_names(attention::schedules()));
   add("--layout", &Point::layout, "", {"contiguous", "striped", "zigzag"});
@@ -175,7 +176,7 @@ void add_number_axes(const Texts& texts, Axes& axes) {
   const auto add = [&](std::string_view option, std::int64_t Point::*member,
                        std::string_view otherwise) {
     if (!texts.has(option) && otherwise.empty()) return;
-    axes.numbers.push_back({member, integers(option, texts.text(option, otherwise), 1)});
+    axes.numbers.push_back({member, integers(option, texts.text(option, otherwise), 1), option});
   };
   const bool model = texts.has("--model"), per_rank = texts.has("--tokens-per-rank");
   RINGSPAN_REQUIRE(!per_rank || !texts.has("--seq"), "--tokens-per-rank: stands in place of --seq");

@@ -19,8 +19,8 @@ using comm::Send;
 /// A request that tells the clock how long it was waited for.
 class TimedPending final : public Request::Pending {
  public:
-  TimedPending(Request request, comm::Device& device, StepClock& clock)
-      : request_(std::move(request)), device_(device), clock_(clock) {}
+  TimedPending(Request request, bool any, comm::Device& device, StepClock& clock)
+      : request_(std::move(request)), any_(any), device_(device), clock_(clock) {}
 
   bool test() override {
     const double start = device_.now();
@@ -32,11 +32,12 @@ class TimedPending final : public Request::Pending {
   void wait() override {
     const double start = device_.now();
     request_.wait();
-    clock_.waited(device_.now() - start);
+    clock_.waited(device_.now() - start, any_);
   }
 
  private:
   Request request_;
+  const bool any_;  // messages
   comm::Device& device_;
   StepClock& clock_;
 };
@@ -96,10 +97,11 @@ class FilterTransport final : public comm::ForwardingTransport {
       : ForwardingTransport(std::move(inner)), mode_(mode), clock_(clock), spares_(device()) {}
 
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
+    const bool any = mode_.messages != Messages::none && !(sends.empty() && recvs.empty());
     const double start = device().now();
     Request request = filtered(operation, sends, recvs);
     clock_.posted(device().now() - start);
-    return Request(std::make_unique<TimedPending>(std::move(request), device(), clock_));
+    return Request(std::make_unique<TimedPending>(std::move(request), any, device(), clock_));
   }
 
   std::shared_ptr<comm::Transport> group(std::span<const int> ranks) override {

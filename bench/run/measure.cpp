@@ -7,10 +7,8 @@
 #include "bench/run/rank_run.hpp"
 #include "bench/run/watchdog.hpp"
 #include "comm/collectives.hpp"
-#include "comm/launch.hpp"
 
 namespace ringspan::bench {
-namespace {
 
 comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& options) {
   comm::LaunchOptions launch = comm::launch_options_from_environment();
@@ -21,10 +19,11 @@ comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& opt
   return launch;
 }
 
-/// In one address space no message is dearer than another: direct is best.
 bool chooses_by_costs(const Point& point) {
   return point.all_to_all == "automatic" && comm::backend(point.transport).process;
 }
+
+namespace {
 
 /// One rank of a point; the same statements on all of them.
 class RankMeasurement {

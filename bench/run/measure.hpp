@@ -12,6 +12,7 @@
 #include "bench/oracle/check.hpp"
 #include "bench/run/known_costs.hpp"
 #include "bench/run/times.hpp"
+#include "comm/launch.hpp"
 #include "comm/transport.hpp"
 
 namespace ringspan::bench {
@@ -26,6 +27,11 @@ struct Measurement {
   std::int64_t sampled_rows = 0, sampled_keys = 0;
   std::optional<ProbedCosts> costs;  // that an automatic all-to-all went by
 };
+
+/// How its ranks are launched, and whether they have to know what messages cost: in one address
+/// space none is dearer than another, and direct is best.
+comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& options);
+bool chooses_by_costs(const Point& point);
 
 /// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
 /// Throws the Error that refused the point, or that ended it: a rank's own, or aborted after

@@ -4,7 +4,6 @@
 #include "bench/ask/mask_text.hpp"
 #include "bench/oracle/input_values.hpp"
 #include "bench/run/filter_transport.hpp"
-#include "bench/run/switched_kernels.hpp"
 #include "comm/collectives.hpp"
 
 namespace ringspan::bench {
@@ -40,11 +39,13 @@ std::vector<attention::Traffic> closed_form(const Point& point, const MeasureOpt
   return traffic;
 }
 
-RankRun::RankRun(const comm::Communicator& world, const Point& point, const MeasureOptions& options)
+RankRun::RankRun(const comm::Communicator& world, const Point& point, const MeasureOptions& options,
+                 KernelWatch watch)
     : world_(world), point_(point), problem_(problem(point, options)), seed_(options.seed) {
   comm::Device& device = world.device();
   kernels_ = make_switched_kernels(attention::make_kernels(point.kernel, device),
-                                   attention::make_kernels("null", device), device, mode_, clock_);
+                                   attention::make_kernels("null", device), device, mode_, clock_,
+                                   std::move(watch));
   const comm::Communicator filtered =
       world.through(make_filter_transport(world.transport(), mode_, clock_));
   schedule_ =
@@ -108,11 +109,11 @@ double RankRun::run(const RunMode& mode) {
   mode_ = mode;
   clock_.reset();
   const comm::Traffic before = world_.traffic();
-  const double start = device.now();
+  started_ = device.now();
   if (point_.has_forward()) forward();
   if (point_.has_backward()) backward();
   device.synchronize(world_.deadline());
-  const double seconds = device.now() - start;
+  const double seconds = device.now() - started_;
   sent_ = difference(world_.traffic(), before);
   return seconds;
 }

@@ -12,6 +12,7 @@
 #include "bench/oracle/check.hpp"
 #include "bench/run/run_mode.hpp"
 #include "bench/run/step_clock.hpp"
+#include "bench/run/switched_kernels.hpp"
 #include "comm/communicator.hpp"
 
 namespace ringspan::bench {
@@ -27,14 +28,16 @@ std::vector<attention::Traffic> closed_form(const Point& point, const MeasureOpt
 /// switched. Collective, as the plan is.
 class RankRun {
  public:
-  RankRun(const comm::Communicator& world, const Point& point, const MeasureOptions& options);
+  RankRun(const comm::Communicator& world, const Point& point, const MeasureOptions& options,
+          KernelWatch watch = {});
   RankRun(const RankRun&) = delete;
   RankRun& operator=(const RankRun&) = delete;
 
   /// The pass of the point in this mode; seconds on this rank, from a barrier to its own end.
   double run(const RunMode& mode);
 
-  /// Where the time of the last run went, and what this rank sent in it.
+  /// When the last run left its barrier, where its time went, and what this rank sent in it.
+  double started() const { return started_; }
   const StepClock& clock() const { return clock_; }
   const comm::Traffic& sent() const { return sent_; }
 
@@ -61,6 +64,7 @@ class RankRun {
   attention::Problem problem_;
   std::uint64_t seed_;
   RunMode mode_;
+  double started_ = 0;
   StepClock clock_;
   comm::Traffic sent_;
   std::unique_ptr<attention::Kernels> kernels_;

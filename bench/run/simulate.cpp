@@ -9,7 +9,6 @@
 #include "bench/random.hpp"
 #include "bench/run/rank_run.hpp"
 #include "comm/error.hpp"
-#include "comm/launch.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -31,10 +30,13 @@ constexpr Mode kModes[] = {
 class Simulation {
  public:
   Simulation(const Point& point, const MeasureOptions& options)
-      : point_(point), options_(options), modes_(static_cast<std::size_t>(point.ranks), nullptr) {
-    const auto ranks = static_cast<std::size_t>(point.ranks);
-    result_.sent.resize(ranks);
+      : point_(point),
+        options_(options),
+        modes_(static_cast<std::size_t>(point.ranks), nullptr),
+        waits_(static_cast<std::size_t>(point.ranks)) {
+    result_.sent.resize(modes_.size());
     result_.times.exact = true;
+    result_.times.hideable.assign(1, 0);
     for (const Mode& mode : kModes) {
       (result_.times.*mode.seconds).assign(1, 0);
       if (mode.kernel_seconds) (result_.times.*mode.kernel_seconds).assign(1, 0);
@@ -44,11 +46,15 @@ class Simulation {
   void run(const comm::Communicator& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     RankRun run(world, point_, options_);
+    std::vector<Step> compute;
     for (const Mode& mode : kModes) {
       modes_[rank] = &mode;
+      waits_[rank].clear();
       double& longest = (result_.times.*mode.seconds)[0];
       longest = std::max(longest, run.run(mode.mode));
       modes_[rank] = nullptr;
+      if (mode.seconds == &Times::compute) compute = run.clock().steps();
+      if (mode.seconds == &Times::communication) add_hideable(rank, run.clock().steps(), compute);
       if (mode.seconds != &Times::overlapped) continue;
       result_.sent[rank] = run.sent();
       result_.peak_bytes = std::max(result_.peak_bytes, world.device().memory().peak);
@@ -58,17 +64,34 @@ class Simulation {
 
   /// Everything that a rank runs in a mode ends before its clock does.
   void trace(const comm::TraceSpan& span) {
-    const Mode* mode = modes_[static_cast<std::size_t>(span.rank)];
-    if (span.kind != comm::TraceSpan::Kind::kernel || !mode || !mode->kernel_seconds) return;
-    (result_.times.*mode->kernel_seconds)[0] += span.end - span.start;
+    using Kind = comm::TraceSpan::Kind;
+    const auto rank = static_cast<std::size_t>(span.rank);
+    const Mode* mode = modes_[rank];
+    if (!mode) return;
+    const double seconds = span.end - span.start;
+    if (span.kind == Kind::wait) waits_[rank].push_back(seconds);
+    if (span.kind == Kind::kernel && mode->kernel_seconds)
+      (result_.times.*mode->kernel_seconds)[0] += seconds;
   }
 
   Measurement result() && { return std::move(result_); }
 
  private:
+  /// From the steps of this rank, of whose messages the compute queue waits for all: it is what
+  /// kernels would have to be ahead of. The barrier before the pass has waited, too.
+  void add_hideable(std::size_t rank, std::vector<Step> communication,
+                    const std::vector<Step>& compute) {
+    auto wait = waits_[rank].cend() - std::count_if(communication.begin(), communication.end(),
+                                                    [](const Step& step) { return step.waited; });
+    for (Step& step : communication) step.message_seconds = step.waited ? *wait++ : 0;
+    result_.times.hideable[0] +=
+        hideable_seconds(communication, compute) / static_cast<double>(point_.ranks);
+  }
+
   const Point& point_;
   const MeasureOptions& options_;
-  std::vector<const Mode*> modes_;  // [rank]: what is being timed there
+  std::vector<const Mode*> modes_;          // [rank]: what is being timed there
+  std::vector<std::vector<double>> waits_;  // [rank]: of this mode, in order
   Measurement result_;
 };
 
@@ -85,20 +108,26 @@ void require_simulable(const Point& point, const comm::Cluster& cluster) {
                static_cast<int>(point.pretended_ranks_per_node));
 }
 
-Measurement simulate(const Point& point, const MeasureOptions& options,
-                     const comm::Cluster& cluster) {
-  problem(point, options);  // refuses an illegal one before any rank starts
+comm::LaunchOptions simulated_launch(const Point& point, const MeasureOptions& options,
+                                     const comm::Cluster& cluster) {
   require_simulable(point, cluster);
   comm::Cluster used = cluster;
   used.nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node);
   used.noise_seed = random_bits(options.seed, 0);  // neighbouring seeds have nothing in common
-
-  Simulation simulation(point, options);
   comm::LaunchOptions launch;
   launch.ranks = static_cast<int>(point.ranks);
   launch.ranks_per_node = static_cast<int>(point.pretended_ranks_per_node);
   launch.cluster = std::make_shared<const comm::Cluster>(std::move(used));
+  return launch;
+}
+
+Measurement simulate(const Point& point, const MeasureOptions& options,
+                     const comm::Cluster& cluster) {
+  problem(point, options);  // refuses an illegal one before any rank starts
+  Simulation simulation(point, options);
+  comm::LaunchOptions launch = simulated_launch(point, options, cluster);
   launch.trace = [&](const comm::TraceSpan& span) { simulation.trace(span); };
+  launch.trace_joins_kernels = true;
   comm::launch(point.transport, launch,
                [&](const comm::Communicator& world) { simulation.run(world); });
   return std::move(simulation).result();

@@ -5,11 +5,16 @@
 #include "bench/ask/point.hpp"
 #include "bench/run/measure.hpp"
 #include "comm/cluster.hpp"
+#include "comm/launch.hpp"
 
 namespace ringspan::bench {
 
 /// Throws invalid_argument for a point that cannot be simulated on this cluster.
 void require_simulable(const Point& point, const comm::Cluster& cluster);
+
+/// How its ranks are launched: on as many nodes as they need. Throws as require_simulable().
+comm::LaunchOptions simulated_launch(const Point& point, const MeasureOptions& options,
+                                     const comm::Cluster& cluster);
 
 /// measure() in virtual time: the four modes once each, which is exact. One cluster per process.
 Measurement simulate(const Point& point, const MeasureOptions& options,

@@ -51,6 +51,7 @@ void visit_times(Times& times, const Visit& visit) {
   visit("overlapped", times.overlapped);
   visit("kernel_compute", times.kernel_compute);
   visit("kernel_overlapped", times.kernel_overlapped);
+  visit("hideable", times.hideable);
 }
 
 Json json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }

@@ -11,6 +11,7 @@ namespace ringspan::bench {
 struct Step {
   double message_seconds = 0;
   double kernel_seconds = 0;
+  bool waited = false;  // for messages, which a test had not found there
 };
 
 /// Where one rank's time goes in one pass: told of every post, wait and kernel, it splits the pass
@@ -24,8 +25,10 @@ class StepClock {
     ++in_flight_;
   }
 
-  void waited(double seconds) {
+  /// `for_messages`: there were any, and they were not found there by a test.
+  void waited(double seconds, bool for_messages = false) {
     step_.message_seconds += seconds;
+    step_.waited = for_messages;
     --in_flight_;
     steps_.push_back(step_);
     step_ = {};

@@ -17,12 +17,13 @@ using attention::TensorView;
 class SwitchedKernels final : public Kernels {
  public:
   SwitchedKernels(std::unique_ptr<Kernels> full, std::unique_ptr<Kernels> null,
-                  comm::Device& device, const RunMode& mode, StepClock& clock)
+                  comm::Device& device, const RunMode& mode, StepClock& clock, KernelWatch watch)
       : full_(std::move(full)),
         null_(std::move(null)),
         device_(device),
         mode_(mode),
-        clock_(clock) {}
+        clock_(clock),
+        watch_(std::move(watch)) {}
 
   void prepare(const Shape& shape) override {
     full_->prepare(shape);
@@ -31,54 +32,64 @@ class SwitchedKernels final : public Kernels {
   std::int64_t workspace_bytes() const override { return full_->workspace_bytes(); }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
-    timed([&](Kernels& kernels) { kernels.forward(block, partial); });
+    timed("attention_forward", [&](Kernels& kernels) { kernels.forward(block, partial); });
   }
   void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
                 const TensorView& dv) override {
-    timed([&](Kernels& kernels) { kernels.backward(block, dq, dk, dv); });
+    timed("attention_backward", [&](Kernels& kernels) { kernels.backward(block, dq, dk, dv); });
   }
   void delta(const ConstTensorView& out, const ConstTensorView& d_out, const ConstTensorView& lse,
              const ConstTensorView* sinks, const TensorView& delta,
              const TensorView* d_sinks) override {
-    timed([&](Kernels& kernels) { kernels.delta(out, d_out, lse, sinks, delta, d_sinks); });
+    timed("delta",
+          [&](Kernels& kernels) { kernels.delta(out, d_out, lse, sinks, delta, d_sinks); });
   }
   void merge(const Partial& into, const Partial& from) override {
-    timed([&](Kernels& kernels) { kernels.merge(into, from); });
+    timed("merge", [&](Kernels& kernels) { kernels.merge(into, from); });
   }
   void finalize(const Partial& partial, const ConstTensorView* sinks, const TensorView& out,
                 const TensorView& lse) override {
-    timed([&](Kernels& kernels) { kernels.finalize(partial, sinks, out, lse); });
+    timed("finalize", [&](Kernels& kernels) { kernels.finalize(partial, sinks, out, lse); });
   }
   void copy(const ConstTensorView& from, const TensorView& to) override {
-    timed([&](Kernels& kernels) { kernels.copy(from, to); });
+    timed("copy", [&](Kernels& kernels) { kernels.copy(from, to); });
   }
   void accumulate(const ConstTensorView& from, const TensorView& to) override {
-    timed([&](Kernels& kernels) { kernels.accumulate(from, to); });
+    timed("accumulate", [&](Kernels& kernels) { kernels.accumulate(from, to); });
   }
   void fill(const TensorView& to, double value) override {
-    timed([&](Kernels& kernels) { kernels.fill(to, value); });
+    timed("fill", [&](Kernels& kernels) { kernels.fill(to, value); });
   }
 
  private:
   template <typename Call>
-  void timed(const Call& call) {
-    const double start = device_.now(), polled = device_.poll_seconds();
+  void timed(std::string_view kernel, const Call& call) {
+    const double start = device_.now(), before = kernel_clock();
     call(mode_.kernels ? *full_ : *null_);
-    clock_.computed(device_.now() - start - (device_.poll_seconds() - polled));
+    clock_.computed(kernel_clock() - before);
+    if (watch_) watch_(kernel, start, device_.now());
+  }
+
+  /// In virtual time the host only queues kernels, each of which says how long it will take.
+  double kernel_clock() const {
+    return device_.cluster() ? device_.queued_seconds() : device_.now() - device_.poll_seconds();
   }
 
   std::unique_ptr<Kernels> full_, null_;
   comm::Device& device_;
   const RunMode& mode_;
   StepClock& clock_;
+  const KernelWatch watch_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernels> make_switched_kernels(std::unique_ptr<Kernels> full,
                                                std::unique_ptr<Kernels> null, comm::Device& device,
-                                               const RunMode& mode, StepClock& clock) {
-  return std::make_unique<SwitchedKernels>(std::move(full), std::move(null), device, mode, clock);
+                                               const RunMode& mode, StepClock& clock,
+                                               KernelWatch watch) {
+  return std::make_unique<SwitchedKernels>(std::move(full), std::move(null), device, mode, clock,
+                                           std::move(watch));
 }
 
 }  // namespace ringspan::bench

@@ -56,6 +56,42 @@ TEST_F(SimulatedCliTest, RowsSayWhichWorldTheyAreOf) {
   EXPECT_GT(number(row, "compute_slowdown"), 1) << "messages take multiprocessors";
   EXPECT_LT(number(row, "compute_slowdown"), 1.4 + 1e-9);
   EXPECT_GT(number(row, "hidden"), 0) << "exact, although measured once";
+  EXPECT_GT(number(row, "hideable"), 0);
+  EXPECT_LE(number(row, "hideable"), 1);
+}
+
+// Of two ranks without a mask: a step of M waits for one message, of which nothing can be hidden in
+// the last step, that has none, and all in the others, where the kernel takes longer.
+TEST_F(SimulatedCliTest, WhatCouldBeHiddenIsWhatKernelsAreLongEnoughFor) {
+  const Words point{"--model", "llama2-7b", "--ranks", "2",          "--mask",
+                    "full",    "--seq",     "64Ki",    "--schedule", "ring"};
+  const Cells row = simulated(point).at(0);
+  // M: K and V are copied, sent and waited for; the rest of it cannot be hidden.
+  EXPECT_GT(number(row, "hideable"), 0.6);
+  EXPECT_LT(number(row, "hideable"), 1);
+  EXPECT_GE(number(row, "hideable"), number(row, "hidden"));
+  Words short_sequence = point;
+  short_sequence[7] = "2Ki";
+  EXPECT_LT(number(simulated(short_sequence, "h800", "b.csv").at(0), "hideable"), 0.5)
+      << "kernels are too short";
+}
+
+TEST_F(SimulatedCliTest, AutomaticAllToAllsGoByTheClusterAndSayHow) {
+  const auto row = [&](const std::string& algorithm, const std::string& file) {
+    return simulated({"--heads", "32", "--head-dim", "64", "--seq", "1Ki", "--ranks", "32",
+                      "--schedule", "ulysses", "--all-to-all", algorithm},
+                     "a100", file)
+        .at(0);
+  };
+  const Cells automatic = row("automatic", "a.csv"), hierarchical = row("hierarchical", "h.csv");
+  EXPECT_EQ(cell(automatic, "status"), "ok");
+  EXPECT_EQ(cell(automatic, "messages_sent_per_rank"),
+            cell(hierarchical, "messages_sent_per_rank"));
+  EXPECT_LT(number(automatic, "median_s"), number(row("direct", "d.csv"), "median_s"));
+  EXPECT_THAT(text("err"), HasSubstr("rows of the world 'simulated'"));
+  row("automatic", "b.csv");
+  EXPECT_THAT(text("err"),
+              HasSubstr("--all-to-all automatic: simulated, 32 ranks on 4 nodes of 8"));
 }
 
 TEST_F(SimulatedCliTest, RunsAgainWithTheSameBits) {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/trace/command.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <system_error>
+
+#include "bench/commit.hpp"
+#include "bench/hosts.hpp"
+#include "bench/rows/csv_columns.hpp"
+#include "bench/sweep.hpp"
+#include "bench/trace/chrome_trace.hpp"
+#include "bench/trace/record.hpp"
+#include "comm/error.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+/// What a row of this point would say of it, where that says anything.
+std::map<std::string, std::string> about(const Point& point, const Machine& machine) {
+  const std::string world(comm::backend(point.transport).world);
+  const Cells row =
+      cells({point.simulated() ? world : machine.name(), kCommit, world, point, 1, {}, ""});
+  std::map<std::string, std::string> about;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (!row[i].empty()) about.emplace(kColumns[i], row[i]);
+  }
+  about.erase("repeats");
+  return about;
+}
+
+Timeline recorded(const TraceOptions& options, const Point& point) {
+  if (!point.simulated()) return record(point, options.measure);
+  return record_simulated(point, options.measure, options.axes.clusters.at(point.cluster));
+}
+
+void require_writable(const std::string& file) {
+  const bool there = std::filesystem::exists(file);
+  RINGSPAN_REQUIRE(std::ofstream(file, std::ios::app), "--output: cannot write ", file, ": ",
+                   std::generic_category().message(errno));
+  if (!there) std::filesystem::remove(file);  // it may come to nothing
+}
+
+void write(const std::string& file, const Timeline& timeline, const Point& point,
+           const Machine& machine) {
+  std::ofstream stream(file);
+  write_chrome_trace(stream, timeline, about(point, machine));
+  stream.close();
+  if (!stream) throw Error(ErrorKind::system, concat("--output: cannot write ", file));
+  spdlog::info("{}: {} of {} ranks, {:.4g} ms, world '{}'; open it in ui.perfetto.dev", file,
+               point.schedule, point.ranks, timeline.seconds * 1e3,
+               comm::backend(point.transport).world);
+}
+
+}  // namespace
+
+int trace(const TraceOptions& options, const Processes& processes) {
+  const Hosts hosts(processes);
+  const Point point = points(options.axes, hosts.nodes()).front();
+  processes.told_by_first([&] {
+    require_writable(options.output);
+    return std::string();
+  });
+  Timeline timeline;
+  std::exception_ptr failure;
+  if (comm::backend(point.transport).process) {
+    timeline = recorded(options, point);
+  } else {
+    processes.in_first([&] {
+      try {
+        timeline = recorded(options, point);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    });
+  }
+  processes.told_by_first([&] {
+    if (failure) std::rethrow_exception(failure);
+    write(options.output, timeline, point, hosts.machine());
+    return std::string();
+  });
+  return kExitOk;
+}
+
+}  // namespace ringspan::bench
