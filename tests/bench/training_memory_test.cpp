@@ -41,18 +41,19 @@ TEST(TrainingMemoryTest, ALayerKeepsWhatTheEquationsSay) {
     const auto bytes = [&] { return layer_activation_bytes(gpt, config); };
 
     config.tensor = 1;
-    EXPECT_DOUBLE_EQ(bytes(), s * b * h * (34 + 5 * a * s / h)) << "equation 1";
+    EXPECT_DOUBLE_EQ(bytes(), s * b * h * (34 + 5 * a * s / h)) << "on one GPU";
     config.tensor = 8;
     config.tensor_sequence_parallel = false;
-    EXPECT_DOUBLE_EQ(bytes(), s * b * h * (10 + 24 / t + 5 * a * s / (h * t))) << "equation 2";
+    EXPECT_DOUBLE_EQ(bytes(), s * b * h * (10 + 24 / t + 5 * a * s / (h * t)))
+        << "tensor parallelism";
     config.tensor_sequence_parallel = true;
-    EXPECT_DOUBLE_EQ(bytes(), s * b * h / t * (34 + 5 * a * s / h)) << "equation 4";
+    EXPECT_DOUBLE_EQ(bytes(), s * b * h / t * (34 + 5 * a * s / h)) << "with sequence parallelism";
     config.recompute = Recompute::selective;
-    EXPECT_DOUBLE_EQ(bytes(), s * b * h / t * 34) << "equation 6";
+    EXPECT_DOUBLE_EQ(bytes(), s * b * h / t * 34) << "with selective recompute, too";
     config.recompute = Recompute::full;
     EXPECT_DOUBLE_EQ(bytes(), s * b * h / t * 2);
     config.tensor_sequence_parallel = false;
-    EXPECT_DOUBLE_EQ(bytes(), s * b * h * 2) << "table 2";
+    EXPECT_DOUBLE_EQ(bytes(), s * b * h * 2) << "full recompute";
   }
 }
 
