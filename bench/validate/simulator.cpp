@@ -33,12 +33,13 @@ comm::Cluster Simulator::cluster(const std::string& name) const {
   return model_ == Model::naive ? naive(described) : described;
 }
 
-const Measurement& Simulator::measure(const Point& point, double attention_speed, bool bare) {
-  const auto key = std::tuple(point, attention_speed, bare);
+const Measurement& Simulator::measure(const Point& point, const Change& change) {
+  const auto key = std::pair(point, change);
   if (const auto found = measured_.find(key); found != measured_.end()) return found->second;
   comm::Cluster used = cluster(point.cluster);
-  if (bare) used = naive(used);
-  used.gpu.attention_speed = attention_speed;
+  if (change.bare) used = naive(used);
+  used.gpu.attention_speed = change.attention_speed;
+  used.channels.largest_part_bytes *= change.messages_per_hop;
   Point settled = point;
   settle(settled, {.names = {}, .numbers = {}, .models = {}, .clusters = {{point.cluster, used}}});
   return measured_.emplace(key, simulate_apart(settled, {}, used)).first->second;
@@ -47,7 +48,8 @@ const Measurement& Simulator::measure(const Point& point, double attention_speed
 double Simulator::seconds(const Anchor& anchor, double attention_speed) {
   double sum = 0;
   for (const Point& point : anchor.points) {
-    sum += measure(point, attention_speed, anchor.bare).times.overlapped[0];
+    const Change change{attention_speed, anchor.messages_per_hop, anchor.bare};
+    sum += measure(point, change).times.overlapped[0];
   }
   return sum / static_cast<double>(anchor.points.size());
 }

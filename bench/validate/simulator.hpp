@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <map>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/ask/point.hpp"
@@ -19,6 +20,7 @@ struct Anchor {
   std::vector<Point> points;
   double published_seconds = 0;  // mean over the points
   bool bare = false;  // one library call on one GPU, without what a schedule does around it
+  int messages_per_hop = 1;
 };
 
 /// How fast the attention kernels of one kind are: so that the anchors are met on average.
@@ -43,14 +45,16 @@ class Simulator {
   comm::Cluster cluster(const std::string& name) const;
 
   /// Kernels run `attention_speed` times as fast as published curves say. What a point leaves open
-  /// is filled in as for a sweep. Throws what refuses it.
-  const Measurement& measure(const Point& point, double attention_speed = 1) {
-    return measure(point, attention_speed, false);
+  /// is filled in as for a sweep. Where others send K and V as two messages, each gets channels by
+  /// its own size. Throws what refuses the point.
+  const Measurement& measure(const Point& point, double attention_speed = 1,
+                             int messages_per_hop = 1) {
+    return measure(point, {attention_speed, messages_per_hop, false});
   }
 
   /// Of the whole pass, communication included.
-  double seconds(const Point& point, double attention_speed = 1) {
-    return measure(point, attention_speed).times.overlapped[0];
+  double seconds(const Point& point, double attention_speed = 1, int messages_per_hop = 1) {
+    return measure(point, attention_speed, messages_per_hop).times.overlapped[0];
   }
 
   /// Of one of an anchor's points on average.
@@ -61,11 +65,17 @@ class Simulator {
   double attention_speed(const Calibration& calibration);
 
  private:
-  const Measurement& measure(const Point& point, double attention_speed, bool bare);
+  struct Change {  // of a cluster
+    double attention_speed;
+    int messages_per_hop;
+    bool bare;
+    auto operator<=>(const Change&) const = default;
+  };
+  const Measurement& measure(const Point& point, const Change& change);
   double slowness(const Calibration& calibration, double attention_speed);
 
   Model model_;
-  std::map<std::tuple<Point, double, bool>, Measurement> measured_;
+  std::map<std::pair<Point, Change>, Measurement> measured_;
 };
 
 }  // namespace ringspan::bench

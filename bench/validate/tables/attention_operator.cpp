@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "bench/ask/cluster_file.hpp"
 #include "comm/error.hpp"
@@ -21,9 +23,11 @@ constexpr Hardware kHardware[] = {
     {"H200", "h200"},           {"H800", "h800"}, {"B200", "b200"}, {"L20", "l20-pcie"},
 };
 
+constexpr int kMessagesPerHop = 2;
+
 double mean_seconds(Simulator& simulator, const std::vector<Point>& points, double speed) {
   double seconds = 0;
-  for (const Point& point : points) seconds += simulator.seconds(point, speed);
+  for (const Point& point : points) seconds += simulator.seconds(point, speed, kMessagesPerHop);
   return seconds / static_cast<double>(points.size());
 }
 
@@ -32,23 +36,26 @@ double mean_seconds(Simulator& simulator, const std::vector<Point>& points, doub
 void add(Table& table, const std::vector<OperatorFigure>& figures) {
   std::map<std::string, std::shared_ptr<Calibration>> calibrations;
   for (const OperatorFigure& figure : figures) {
-    std::shared_ptr<Calibration>& calibration = calibrations[figure.kernel];
-    if (!calibration) calibration = std::make_shared<Calibration>(Calibration{figure.kernel, {}});
     if (!figure.anchor) continue;
-    calibration->anchors.push_back(
-        {figure.name, figure.points, 1 / figure.iterations_per_second, figure.bare});
+    std::shared_ptr<Calibration>& calibration = calibrations[figure.problem];
+    if (!calibration) calibration = std::make_shared<Calibration>(Calibration{figure.problem, {}});
+    calibration->anchors.push_back({figure.name, figure.points, 1 / figure.iterations_per_second,
+                                    figure.bare, kMessagesPerHop});
   }
-  for (const auto& [kernel, calibration] : calibrations) {
-    if (!calibration->anchors.empty()) table.calibrations.push_back(*calibration);
+  for (const auto& [problem, calibration] : calibrations) {
+    table.calibrations.push_back(*calibration);
   }
+  const auto uncalibrated = std::make_shared<Calibration>();
   for (const OperatorFigure& figure : figures) {
     if (figure.anchor) continue;
+    const auto own = calibrations.find(figure.kernel.empty() ? figure.problem : figure.kernel);
     const auto predict = [points = figure.points,
-                          calibration = calibrations[figure.kernel]](Simulator& simulator) {
+                          calibration = own != calibrations.end() ? own->second : uncalibrated](
+                             Simulator& simulator) {
       return 1 / mean_seconds(simulator, points, simulator.attention_speed(*calibration));
     };
-    table.figures.push_back(
-        {figure.name, figure.problem, "iterations/s", figure.iterations_per_second, predict});
+    table.figures.push_back({figure.name, figure.problem, figure.metric,
+                             figure.iterations_per_second, predict, figure.mark});
   }
 }
 
@@ -75,29 +82,36 @@ Point operator_point(const std::string& cluster, std::int64_t gpus) {
 }
 
 std::vector<Constant> constants_of(const std::string& name) {
+  constexpr double kGiga = 1e9, kMicro = 1e-6;
   const comm::Cluster cluster = read_cluster(name);
   const comm::NodeFabric& fabric = cluster.fabric;
-  const std::string file = concat("cluster ", name);
-  const auto constant = [&](std::string what, std::string value) {
-    return Constant{std::move(what), std::move(value), Mark::prediction, file};
-  };
-  constexpr double kGiga = 1e9, kMicro = 1e-6;
+  const std::string source = concat("cluster ", name);
   return {
-      constant("port of a GPU", fmt::format("{:.4g} GB/s", fabric.gpu_bytes_per_second / kGiga)),
-      constant("channels to a peer",
-               fmt::format("{} at most, of {:.4g} GB/s", fabric.messages.channels,
-                           cluster.channels.bytes_per_second / kGiga)),
-      constant("latency of a message",
-               fmt::format("{:.4g} us", fabric.messages.latency_seconds / kMicro)),
-      constant("kernels while messages move",
-               fmt::format("{:.4g} times as slow", fabric.messages.kernel_slowdown)),
-      constant("memory", fmt::format("{:.4g} GB/s", cluster.gpu.memory_bytes_per_second / kGiga)),
-      constant("launching", fmt::format("{:.4g} us", cluster.issue_seconds / kMicro)),
-      {"attention", "published curves of FlashAttention-2", Mark::prediction, "kernel_curves.cpp"},
-      {"merging a block", "38 bytes per element, eager", Mark::fit,
-       "counted in the authors' code; eager rather than fused was chosen with USP's README in "
-       "view"},
+      {concat(name, ", messages"),
+       fmt::format(
+           "{:.4g} GB/s from a GPU, at most {} channels of {:.4g} GB/s to a peer, {:.4g} us; "
+           "kernels meanwhile {:.4g} times as slow",
+           fabric.gpu_bytes_per_second / kGiga, fabric.messages.channels,
+           cluster.channels.bytes_per_second / kGiga, fabric.messages.latency_seconds / kMicro,
+           fabric.messages.kernel_slowdown),
+       Mark::prediction, source},
+      {concat(name, ", GPU"),
+       fmt::format("memory at {:.4g} GB/s, {:.4g} us to launch",
+                   cluster.gpu.memory_bytes_per_second / kGiga, cluster.issue_seconds / kMicro),
+       Mark::prediction, source},
   };
+}
+
+std::vector<Constant> operator_constants(const std::vector<PublishedRow>& rows) {
+  std::set<std::string> clusters;
+  for (const PublishedRow& row : rows) clusters.insert(cluster_of(row));
+  std::vector<Constant> constants;
+  for (const std::string& cluster : clusters) {
+    for (Constant& constant : constants_of(cluster)) constants.push_back(std::move(constant));
+  }
+  constants.push_back({"attention", "published curves of FlashAttention-2", Mark::prediction,
+                       "attention/kernels/kernel_curves.cpp"});
+  return constants;
 }
 
 }  // namespace ringspan::bench

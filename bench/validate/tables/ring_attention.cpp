@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ring Attention (arXiv 2310.01889): table 2, which sequences hide the ring's messages, and table
 // 3, the longest trained sequences. Closed forms.
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,17 +19,11 @@ bool is_ring_attention(const PublishedRow& row, std::string_view figure) {
   return row.has("metric") && row["system"] == "RingAttention" && row["figure_id"] == figure;
 }
 
-/// The number behind `key`, as behind "F=" in "F=312TF; B=300GB/s".
-double number_after(const PublishedRow& row, std::string_view key) {
-  const std::string& text = row["config"];
-  const std::size_t at = text.find(key);
-  double value = 0;
-  const bool there =
-      at != std::string::npos &&
-      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value).ec ==
-          std::errc();
-  RINGSPAN_REQUIRE(there, row.place(), ": config is '", text, "'; it must say ", key, "1");
-  return value;
+double number_behind(const PublishedRow& row, std::string_view key) {
+  const std::optional<double> number = row.number_behind("config", key);
+  RINGSPAN_REQUIRE(number, row.place(), ": config is '", row["config"], "'; it must say ", key,
+                   "1");
+  return *number;
 }
 
 /// As the paper prints it.
@@ -44,7 +38,7 @@ bool has_ring_attention_blocks(const PublishedRow& row) { return is_ring_attenti
 Table read_ring_attention_blocks(const std::vector<PublishedRow>& rows) {
   Table table;
   for (const PublishedRow& row : rows) {
-    const double kilotokens = number_after(row, "F=") / number_after(row, " B=");
+    const double kilotokens = number_behind(row, "F=") / number_behind(row, " B=");
     table.figures.push_back({row.name("block"), "block", "smallest block, 1000 tokens",
                              row.number("value", 0),
                              [kilotokens](Simulator&) { return one_decimal(kilotokens); }});

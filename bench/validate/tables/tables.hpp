@@ -18,6 +18,8 @@ bool has_usp_long(const PublishedRow& row);
 bool has_usp_short(const PublishedRow& row);
 bool has_attention_operator(const PublishedRow& row);
 Table read_attention_operator(const std::vector<PublishedRow>& rows);
+Table read_usp_readme(const std::vector<PublishedRow>& rows);
+Table read_usp_paper(const std::vector<PublishedRow>& rows);
 
 bool has_usp_gqa(const PublishedRow& row);
 Table read_usp_gqa(const std::vector<PublishedRow>& rows);

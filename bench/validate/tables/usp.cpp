@@ -2,12 +2,13 @@
 // Tables of USP (arXiv 2405.07719, github.com/feifeibear/long-context-attention), and whatever else
 // is written down like them: attention alone, "ulysses=U ring=R" in the column config, and in the
 // column metric "iter/s", the ring and the pass. Ulysses alone anchors the speed of attention.
-#include <cctype>
-#include <charconv>
 #include <cstdint>
-#include <optional>
+#include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/validate/tables/attention_operator.hpp"
@@ -18,21 +19,15 @@ namespace ringspan::bench {
 namespace {
 
 constexpr std::int64_t kLong = 32 << 10;
+constexpr std::int64_t kGqaTokens = 32 << 10;  // 4Ki on each of 8, by the authors' arithmetic
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// The whole number behind `key`, as behind "ulysses=" in "ulysses=4 ring=2"; nothing: not there.
-std::optional<std::int64_t> number_after(std::string_view text, std::string_view key) {
-  const std::size_t at = text.find(key);
-  if (at == std::string_view::npos) return std::nullopt;
-  text.remove_prefix(at + key.size());
-  std::int64_t value = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) {
-    return std::nullopt;
-  }
-  return value;
+/// 1 if it is not said.
+std::int64_t ulysses_degree(const PublishedRow& row, std::string_view key) {
+  return static_cast<std::int64_t>(row.number_behind("config", key).value_or(1));
 }
 
 /// By the words of metrics and configurations.
@@ -40,6 +35,12 @@ std::string layout_of(std::string_view text) {
   if (contains(text, "zigzag") || contains(text, "lb-ring")) return "zigzag";
   if (contains(text, "strip")) return "striped";
   return "contiguous";
+}
+
+/// Q, K and V exchanged at once or one after the other are two programs, each with its anchors.
+std::string_view packing_of(std::string_view metric) {
+  if (contains(metric, "no_packed")) return ", unpacked";
+  return contains(metric, "qkvpack") ? ", packed" : "";
 }
 
 std::string pass_of(std::string_view metric) {
@@ -61,21 +62,89 @@ Point usp_point(const PublishedRow& row, std::int64_t tokens, std::int64_t ulyss
   return point;
 }
 
-OperatorFigure figure(FigureName name, const Point& point, double iterations_per_second) {
+OperatorFigure figure(FigureName name, const Point& point, double iterations_per_second,
+                      std::string_view packing = "") {
   OperatorFigure figure;
   figure.name = std::move(name);
   figure.points = {point};
   figure.iterations_per_second = iterations_per_second;
   figure.problem = concat(point.batch, " x ", point.sequence_length, " tokens, ", point.heads, ":",
-                          point.kv_heads, " heads of ", point.head_dim, ", ", point.pass);
-  figure.kernel = figure.problem;
+                          point.kv_heads, " heads of ", point.head_dim, ", ", point.pass, packing);
   figure.anchor = point.ulysses_degree == point.ranks;
+  figure.metric = concat("iterations/s, ", point.sequence_length >> 10, "Ki tokens");
   return figure;
+}
+
+/// A problem without anchors of its own takes those of the nearest number of heads.
+void find_kernels(std::vector<OperatorFigure>& figures) {
+  const auto alike = [](const Point& a, const Point& b) {
+    return std::tie(a.sequence_length, a.batch, a.head_dim, a.pass, a.mask, a.cluster) ==
+           std::tie(b.sequence_length, b.batch, b.head_dim, b.pass, b.mask, b.cluster);
+  };
+  for (OperatorFigure& figure : figures) {
+    const Point& point = figure.points.front();
+    std::int64_t nearest = std::numeric_limits<std::int64_t>::max();
+    for (const OperatorFigure& other : figures) {
+      const Point& anchor = other.points.front();
+      if (!other.anchor || !alike(point, anchor)) continue;
+      const std::int64_t distance = std::abs(point.heads - anchor.heads);
+      if (distance < nearest || (distance == nearest && other.problem == figure.problem)) {
+        figure.kernel = other.problem;
+        nearest = distance;
+      }
+    }
+    if (!figure.kernel.empty() && nearest > 0) figure.metric += ", anchors of other heads";
+  }
+}
+
+/// How a block is merged; the authors' code can do either, depending on the age of PyTorch.
+struct Merging {
+  bool fused;
+  Mark mark;  // fit: whatever the table's rows fit better
+};
+
+Table table_of(std::vector<OperatorFigure> figures, const std::vector<PublishedRow>& rows,
+               const Merging& merging) {
+  for (OperatorFigure& figure : figures) {
+    figure.mark = merging.mark;
+    if (merging.fused) figure.points.front().kernel += "+fused";
+  }
+  find_kernels(figures);
+  Table table;
+  add(table, figures);
+  table.constants = operator_constants(rows);
+  table.constants.push_back(
+      {"merging a block",
+       merging.fused ? "10 bytes per element, fused" : "38 bytes per element, eager", merging.mark,
+       "counted in the authors' code, which PyTorch may fuse"});
+  return table;
+}
+
+Table read(const std::vector<PublishedRow>& rows, const Merging& merging) {
+  std::vector<Omission> omissions;
+  std::vector<OperatorFigure> figures;
+  for (const PublishedRow& row : rows) {
+    if (row["value"] == "OOM") {
+      omissions.push_back({row.name(), "it ran out of memory"});
+      continue;
+    }
+    const std::string& metric = row["metric"];
+    Point point = usp_point(row, row.integer("seq"), ulysses_degree(row, "ulysses="));
+    point.layout = layout_of(metric);
+    point.pass = pass_of(metric);
+    for (const std::string_view library : {"fa3", "fa4", "cudnn"}) {
+      if (contains(row["config"], library)) point.kernel = concat("modelled:", library);
+    }
+    figures.push_back(figure(row.name(), point, row.number("value"), packing_of(metric)));
+  }
+  Table table = table_of(std::move(figures), rows, merging);
+  table.omissions = std::move(omissions);
+  return table;
 }
 
 bool is_operator(const PublishedRow& row) {
   return row.has("metric") && row["metric"].starts_with("iter/s ") &&
-         number_after(row["config"], "ulysses=");
+         row.number_behind("config", "ulysses=");
 }
 bool is_usp(const PublishedRow& row) { return row["system"] == "USP"; }
 
@@ -90,45 +159,32 @@ bool has_usp_long(const PublishedRow& row) {
 bool has_usp_short(const PublishedRow& row) { return is_operator(row) && is_usp(row); }
 bool has_attention_operator(const PublishedRow& row) { return is_operator(row); }
 
-Table read_attention_operator(const std::vector<PublishedRow>& rows) {
-  Table table;
-  std::vector<OperatorFigure> figures;
-  for (const PublishedRow& row : rows) {
-    if (row["value"] == "OOM") {
-      table.omissions.push_back({row.name(), "it ran out of memory"});
-      continue;
-    }
-    const std::string& metric = row["metric"];
-    Point point = usp_point(row, row.integer("seq"), *number_after(row["config"], "ulysses="));
-    point.layout = layout_of(metric);
-    point.pass = pass_of(metric);
-    figures.push_back(figure(row.name(), point, row.number("value")));
-  }
-  add(table, figures);
-  if (!rows.empty()) table.constants = constants_of(cluster_of(rows.front()));
-  return table;
-}
-
 bool has_usp_gqa(const PublishedRow& row) {
   return row.has("metric") && row["metric"] == "iter_per_s fwd;fwd+bwd";
 }
 
+Table read_usp_paper(const std::vector<PublishedRow>& rows) {
+  return read(rows, {true, Mark::fit});
+}
+Table read_usp_readme(const std::vector<PublishedRow>& rows) {
+  return read(rows, {false, Mark::fit});
+}
+Table read_attention_operator(const std::vector<PublishedRow>& rows) {
+  return read(rows, {false, Mark::prediction});
+}
+
 Table read_usp_gqa(const std::vector<PublishedRow>& rows) {
-  Table table;
   std::vector<OperatorFigure> figures;
   for (const PublishedRow& row : rows) {
-    const std::string& config = row["config"];
-    Point point = usp_point(row, kLong, number_after(config, "u=").value_or(1));
-    point.layout = layout_of(config);
+    Point point = usp_point(row, kGqaTokens, ulysses_degree(row, "u="));
+    point.layout = layout_of(row["config"]);
     std::size_t which = 0;
     for (const char* pass : {"forward", "both"}) {
       point.pass = pass;
       figures.push_back(figure(row.name(pass), point, row.number("value", which++)));
     }
   }
-  add(table, figures);
-  if (!rows.empty()) table.constants = constants_of(cluster_of(rows.front()));
-  return table;
+  return table_of(std::move(figures), rows, {true, Mark::fit});
 }
 
 }  // namespace ringspan::bench
