@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .read_rows import BadInput, read_rows
 from .series import prepare
+from .timeline import Trace, draw
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,6 +29,13 @@ def arguments():
     parser.add_argument(
         "--svg", metavar="DIR", type=Path, help="also write every figure as DIR/FIGURE.WORLD.svg"
     )
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also draw a timeline that `ringspan trace` wrote; may be repeated",
+    )
     return parser.parse_args()
 
 
@@ -36,7 +44,7 @@ def check_output(path, inputs):
     if path.exists() and not path.is_file():
         raise BadInput(f"{path}: is not a regular file; give the name of the page to write")
     if any(path.exists() and path.samefile(one) for one in inputs if Path(one).exists()):
-        raise BadInput(f"{path}: is one of the CSVs; give the page another name")
+        raise BadInput(f"{path}: is one of the CSVs or traces; give the page another name")
     check_directory(path.parent, path)
 
 
@@ -71,17 +79,19 @@ def write(path, text):
 
 
 def report(options):
-    check_output(options.output, options.csv)
+    check_output(options.output, [*options.csv, *options.trace])
     if options.svg:
         check_pictures(options.svg, options.output)
+    traces = [Trace(path) for path in options.trace]
     rows, notes = prepare(read_rows(options.csv))
     from .page import render, svgs  # slow to load, and not needed to say what is wrong
 
-    texts = {options.output: render(rows, notes)}
+    texts = {options.output: render(rows, notes, traces)}
     if options.svg:
         options.svg.mkdir(parents=True, exist_ok=True)
         check_directory(options.svg, options.svg)
-        texts |= {options.svg / name: svg for name, svg in svgs(rows).items()}
+        drawn = svgs(rows) | {f"timeline.{one.path.stem}.svg": draw(one) for one in traces}
+        texts |= {options.svg / name: svg for name, svg in drawn.items()}
     for path, text in texts.items():
         write(path, text)
     failed = int((rows["status"] != "ok").sum())

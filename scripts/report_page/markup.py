@@ -38,6 +38,22 @@ def world_badge(world):
     return f'<span class="world {world}">{world}: {WORLDS[world]}</span>'
 
 
+def timeline_section(pictures):
+    """(world, SVG) of each trace; nothing where there is none."""
+    if not pictures:
+        return ""
+    figures = "".join(
+        f"<figure><figcaption>{world_badge(world)}</figcaption>"
+        f'<div class="scroll">{svg}</div></figure>'
+        for world, svg in pictures
+    )
+    return (
+        '<section id="timeline"><h2>Timelines</h2><p>One pass: for each rank its kernels and waits, '
+        "and below them what it sends. Nothing is drawn where a GPU waits for its host. The choice "
+        f"of rows does not apply.</p>{figures}</section>"
+    )
+
+
 def fastest_tables(found):
     if not found:
         return '<p class="absent">No point was measured with two schedules on several ranks.</p>'

@@ -10,7 +10,7 @@ import altair
 import pandas as pd
 import vl_convert
 
-from . import markup, summary
+from . import markup, summary, timeline
 from .charts import PANELS_SHOWN, THEMES, chart, may_be_logarithmic, with_points
 from .columns import COLUMNS, PASSES, PROBLEM, PROVENANCE, WORLDS, schedule_style
 from .figures import FIGURES
@@ -35,7 +35,7 @@ def drawings(rows):
                 yield figure, drawing
 
 
-def render(rows, notes):
+def render(rows, notes, traces=()):
     drawn = list(drawings(rows))
     found = summary.fastest(rows)
     parts = {
@@ -46,6 +46,7 @@ def render(rows, notes):
         ),
         "fastest": markup.fastest_tables(found),
         "figures": "".join(markup.figure_section(figure, drawn) for figure in FIGURES),
+        "timelines": markup.timeline_section([(one.world, timeline.draw(one)) for one in traces]),
         "provenance": markup.provenance_table(rows),
         "threads_note": markup.threads_note(rows),
         "data": json.dumps(payload(rows, drawn), allow_nan=False, separators=(",", ":")).replace(
