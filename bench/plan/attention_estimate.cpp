@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "attention/closed_forms.hpp"
@@ -24,10 +26,7 @@ Point point_of(const PlanOptions& options, const comm::Cluster& share, const Tra
   return point;
 }
 
-/// The most that any rank sends.
-struct Sent {
-  double in_node = 0, between_nodes = 0;
-};
+using Sent = LeastTraffic::Sent;
 
 Sent most_sent(const Point& point, const std::vector<comm::Place>& places) {
   Sent most;
@@ -54,19 +53,29 @@ Sent most_exchanged(Point point, const std::vector<comm::Place>& places) {
   return most_sent(point, group);
 }
 
-/// `hops`: messages that follow each other; 0: all at once, which no channel limits.
-double least_seconds(const comm::Cluster& cluster, const Point& point, const Sent& sent,
-                     std::int64_t hops) {
+/// Messages of a ring: so many follow each other, some at the same time.
+struct Hops {
+  std::int64_t ranks = 1;
+  int at_once = 1;
+};
+
+/// Over links that no other rank uses. Without hops all goes at once, which no channel limits.
+double least_seconds(const comm::Cluster& cluster, const Sent& sent,
+                     const std::optional<Hops>& ring) {
   const auto seconds = [&](bool between_nodes, double bytes, double link) {
     if (bytes == 0) return 0.0;
-    if (hops == 0) return bytes / link;
-    const auto message = comm::model_message(
-        cluster, {static_cast<int>(point.ring_degree), point.ring_degree <= cluster.gpus_per_node},
-        between_nodes, static_cast<std::int64_t>(bytes / static_cast<double>(hops)));
-    return bytes / std::min(link, message.most_bytes_per_second);
+    if (!ring) return bytes / link;
+    const comm::GroupExtent group{static_cast<int>(ring->ranks), sent.between_nodes == 0};
+    const auto longest = static_cast<std::int64_t>(bytes / static_cast<double>(ring->ranks - 1));
+    const auto message = comm::model_message(cluster, group, between_nodes, longest);
+    return bytes / std::min(link, ring->at_once * message.most_bytes_per_second);
   };
   return std::max(seconds(false, sent.in_node, cluster.fabric.gpu_bytes_per_second),
                   seconds(true, sent.between_nodes, cluster.network.adapter_bytes_per_second));
+}
+
+Sent times(double count, const Sent& sent) {
+  return {count * sent.in_node, count * sent.between_nodes};
 }
 
 /// Of the kernels beside messages, wherever these go.
@@ -81,58 +90,74 @@ double least_slowdown(const comm::Cluster& cluster, const Sent& sent) {
 
 }  // namespace
 
-double AttentionEstimate::seconds_on_one_rank(const std::string& pass) {
-  const auto [seconds, fresh] = on_one_rank_.emplace(pass, 0);
-  if (fresh) {
-    TrainingConfig config;
-    config.sequence_length = options_.sequence_length;
-    const Point point = point_of(options_, options_.cluster, config, "none", pass);
-    seconds->second = attention_pass(simulate_apart(point, {}, options_.cluster)).seconds;
-  }
-  return seconds->second;
+/// Of the heads that a rank has after all-to-alls. A longer ring takes no less for its tokens.
+double AttentionEstimate::kernel_seconds(const Mix& mix, const std::string& pass,
+                                         int longest_ring) {
+  const TrainingConfig& config = mix.config;
+  TrainingConfig all_heads;
+  all_heads.sequence_length = options_.sequence_length;
+  all_heads.micro_batch = config.micro_batch;
+  all_heads.ring = mix.schedule == "all_gather_kv" ? 1 : std::min(config.ring, longest_ring);
+  const std::string_view schedule = all_heads.ring == 1         ? "none"
+                                    : mix.schedule == "striped" ? mix.schedule
+                                                                : "zigzag";
+  const Point point = point_of(options_, options_.cluster, all_heads, schedule, pass);
+  const auto [known, fresh] = kernels_.emplace(point, 0);
+  if (fresh) known->second = simulate_apart(point, {}, options_.cluster).times.compute[0];
+
+  const std::int64_t split = options_.model.heads / config.tensor;
+  const std::int64_t heads = (split + config.ulysses - 1) / config.ulysses;
+  return known->second * static_cast<double>(heads * all_heads.ring) /
+         static_cast<double>(options_.model.heads * config.ring);
 }
 
-AttentionPass AttentionEstimate::bound_of_one_sequence(const Mix& mix, const std::string& pass) {
-  const comm::Cluster share = tensor_share(options_.cluster, mix.config.tensor);
-  const Point point = point_of(options_, share, mix.config, mix.schedule, pass);
-  const auto [known, fresh] = bounds_.emplace(Key(mix.config.tensor, point), AttentionPass{});
-  if (!fresh) return known->second;
-
-  const std::int64_t heads = (point.heads + point.ulysses_degree - 1) / point.ulysses_degree;
-  const double kernels = seconds_on_one_rank(pass) * static_cast<double>(heads) /
-                         static_cast<double>(options_.model.heads * point.ring_degree);
-  AttentionPass& best = known->second;
-  best.seconds = kernels;
-  if (mix.whole_sequences()) return best;
-
+const LeastTraffic& AttentionEstimate::traffic(const comm::Cluster& share, const Point& point,
+                                               int tensor) {
+  const auto [known, fresh] = traffic_.emplace(Key(tensor, point), LeastTraffic{});
+  LeastTraffic& traffic = known->second;
+  if (!fresh) return traffic;
   const auto places = comm::places(share, static_cast<int>(point.ranks),
                                    static_cast<int>(point.pretended_ranks_per_node));
-  Sent travelling = most_sent(point, places), exchanged;
-  if (mix.schedule == "ulysses" || mix.schedule == "all_gather_kv") {
-    std::swap(travelling, exchanged);
-  } else if (mix.schedule == "usp") {
-    exchanged = most_exchanged(point, places);
-    travelling.in_node = std::max(travelling.in_node - exchanged.in_node, 0.0);
-    travelling.between_nodes = std::max(travelling.between_nodes - exchanged.between_nodes, 0.0);
+  const Sent all = most_sent(point, places);
+  if (point.ring_degree == 1 || point.schedule == "all_gather_kv") {
+    traffic.exchanged = all;
+  } else {
+    if (point.ulysses_degree > 1) traffic.exchanged = most_exchanged(point, places);
+    traffic.travelling = {std::max(all.in_node - traffic.exchanged.in_node, 0.0),
+                          std::max(all.between_nodes - traffic.exchanged.between_nodes, 0.0)};
   }
-  const double ring = least_seconds(share, point, travelling, point.ring_degree - 1);
-  best.seconds = overlapped_seconds(kernels, ring, least_slowdown(share, travelling)) +
-                 least_seconds(share, point, exchanged, 0);
-  best.exposed_seconds = best.seconds - kernels;
-  return best;
+  return traffic;
 }
 
-AttentionPass AttentionEstimate::bound(const Mix& mix, const std::string& pass) {
-  Mix one = mix;
-  one.config.micro_batch = 1;
-  AttentionPass best = bound_of_one_sequence(one, pass);
-  best.seconds *= static_cast<double>(mix.config.micro_batch);
-  best.exposed_seconds *= static_cast<double>(mix.config.micro_batch);
-  return best;
+AttentionPass AttentionEstimate::bound(const Mix& mix, const std::string& pass, int longest_ring) {
+  TrainingConfig one = mix.config;
+  one.micro_batch = 1;
+  const int tensor = one.tensor;
+  const comm::Cluster share = tensor_share(options_.cluster, tensor);
+  const Point point = point_of(options_, share, one, mix.schedule, pass);
+
+  const double kernels = kernel_seconds(mix, pass, longest_ring);
+  if (mix.whole_sequences()) return {kernels};
+
+  const LeastTraffic& least = traffic(share, point, tensor);
+  const auto batch = static_cast<double>(mix.config.micro_batch);
+  const Sent travelling = times(batch, least.travelling);
+  const Sent exchanged = times(batch, least.exchanged);
+  // Backward, gradients go beside K and V.
+  const Hops hops{point.ring_degree, point.has_backward() ? 2 : 1};
+  const double ring = least_seconds(share, travelling, hops);
+  const double seconds = overlapped_seconds(kernels, ring, least_slowdown(share, travelling)) +
+                         least_seconds(share, exchanged, std::nullopt);
+  return {seconds, seconds - kernels};
 }
 
-AttentionCost AttentionEstimate::at_best(const Mix& mix) {
-  return {bound(mix, "forward"), bound(mix, "backward"), 0};
+AttentionCost AttentionEstimate::at_best(const Mix& mix, int longest_ring) {
+  return {bound(mix, "forward", longest_ring), bound(mix, "backward", longest_ring), 0};
+}
+
+AttentionCost AttentionEstimate::at_best_in_ring(const Mix& mix) {
+  constexpr int kLongest = 16;  // which takes little to simulate; of longer ones a lower bound
+  return at_best(mix, kLongest);
 }
 
 const AttentionCost& AttentionEstimate::simulated(const Mix& mix) {
@@ -143,9 +168,10 @@ const AttentionCost& AttentionEstimate::simulated(const Mix& mix) {
   const Point forward = point("forward"), backward = point("backward");
   const Key key(mix.config.tensor, backward);
   if (const auto known = simulated_.find(key); known != simulated_.end()) return known->second;
+  auto forth = std::async(std::launch::async, [&] { return simulate_apart(forward, {}, share); });
   const Measurement back = simulate_apart(backward, {}, share);
-  AttentionCost cost{attention_pass(simulate_apart(forward, {}, share)), attention_pass(back),
-                     attention_workspace(backward, back)};
+  const AttentionCost cost{attention_pass(forth.get()), attention_pass(back),
+                           attention_workspace(backward, back)};
   return simulated_.emplace(key, cost).first->second;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -11,16 +12,28 @@
 
 namespace ringspan::bench {
 
+/// What ranks send in a pass: the most that any sends inside its node, and to others.
+struct LeastTraffic {
+  struct Sent {
+    double in_node = 0, between_nodes = 0;
+  };
+  Sent exchanged;   // all at once, while nothing else can go on: all-to-alls, gathers
+  Sent travelling;  // around a ring, beside kernels
+};
+
 /// What the attention of a mix costs, of one layer and one micro-batch. What it has answered once
 /// it remembers.
 class AttentionEstimate {
  public:
   explicit AttentionEstimate(const PlanOptions& options) : options_(options) {}
 
-  /// A lower bound from closed forms. Kernels take what one GPU takes for all, divided by the
-  /// ranks; messages go over links that nobody else uses, and rings are hidden where kernels take
-  /// longer. Without workspace.
-  AttentionCost at_best(const Mix& mix);
+  /// A lower bound. Kernels take their share of what one GPU takes for all; messages follow from
+  /// closed forms and go over links that nobody else uses, and those of rings are hidden where
+  /// kernels take longer. Without workspace.
+  AttentionCost at_best(const Mix& mix) { return at_best(mix, 1); }
+
+  /// A closer one: kernels take what they take in a ring without messages.
+  AttentionCost at_best_in_ring(const Mix& mix);
 
   /// In virtual time.
   const AttentionCost& simulated(const Mix& mix);
@@ -29,14 +42,15 @@ class AttentionEstimate {
  private:
   using Key = std::pair<int, Point>;  // tensor degree
 
-  AttentionPass bound(const Mix& mix, const std::string& pass);
-  AttentionPass bound_of_one_sequence(const Mix& mix, const std::string& pass);
-  double seconds_on_one_rank(const std::string& pass);
+  AttentionCost at_best(const Mix& mix, int longest_ring);
+  AttentionPass bound(const Mix& mix, const std::string& pass, int longest_ring);
+  double kernel_seconds(const Mix& mix, const std::string& pass, int longest_ring);
+  const LeastTraffic& traffic(const comm::Cluster& share, const Point& point, int tensor);
 
   const PlanOptions& options_;
-  std::map<Key, AttentionPass> bounds_;
+  std::map<Point, double> kernels_;      // of all heads
+  std::map<Key, LeastTraffic> traffic_;  // of one sequence
   std::map<Key, AttentionCost> simulated_;
-  std::map<std::string, double> on_one_rank_;
 };
 
 }  // namespace ringspan::bench

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <exception>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ int plan(const PlanOptions& options, const Processes& processes) {
   SearchResult result;
   std::exception_ptr failure;
   catch_interrupt();
+  std::signal(SIGPIPE, SIG_IGN);  // of whichever of two simulations dies
   processes.in_first([&] {
     try {
       require_possible(options);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "bench/training/training_memory.hpp"
 
@@ -52,6 +53,8 @@ class Why {
         {"all-gather of K and V", is("all_gather_kv"), only_for_several},
         {"Ulysses and ring", is("usp"),
          [] { return string("no two degrees above 1 multiply to the GPUs of a sequence"); }},
+        {"data parallelism", [](const Mix& mix) { return mix.config.data > 1; },
+         [this] { return why_no_data(); }},
         {"tensor parallelism", [](const Mix& mix) { return mix.config.tensor > 1; },
          [this] {
            return fmt::format("no degree divides {} heads, {} KV heads and a node of {} GPUs",
@@ -86,9 +89,13 @@ class Why {
 
   string why_slower(const Candidate& candidate) const {
     const double ratio = candidate.seconds() / best_.seconds();
-    const string times = fmt::format("{} takes {}{:.2f} times as long", text(candidate.mix),
-                                     candidate.simulated ? "" : "at least ", ratio);
-    return candidate.simulated ? times + ", most of it for " + largest_loss(candidate) : times;
+    const string mix = text(candidate.mix);
+    if (candidate.simulated) {
+      return fmt::format("{} takes {:.3f} times as long, most of it for {}", mix, ratio,
+                         largest_loss(candidate));
+    }
+    if (ratio > 1) return fmt::format("{} takes at least {:.3f} times as long", mix, ratio);
+    return fmt::format("{} was not simulated; it may take {:.3f} times as long", mix, ratio);
   }
 
   /// What the other spends more time on than the best.
@@ -127,6 +134,21 @@ class Why {
         options_.ranks, tensor, replicas, batch, nearest * replicas);
   }
 
+  /// The nearest batch that has a divisor in common with the ranks.
+  string why_no_data() const {
+    const std::int64_t batch = options_.global_batch;
+    if (options_.ranks == 1) return "there is one GPU";
+    const auto divisible = [&](std::int64_t other) {
+      return other > 1 && std::gcd(other, options_.ranks) > 1;
+    };
+    std::int64_t away = 1;
+    while (!divisible(batch - away) && !divisible(batch + away)) ++away;
+    return fmt::format(
+        "{} GPUs and a batch of {} have no divisor in common but 1; the nearest batch with one is "
+        "{}",
+        options_.ranks, batch, divisible(batch - away) ? batch - away : batch + away);
+  }
+
   std::int64_t most_tensor() const {
     int most = 1;
     for (const Candidate& candidate : candidates_) {
@@ -159,6 +181,10 @@ class Why {
     }
     if (config.ulysses > 1) why.push_back(why_ulysses());
     if (config.ring > 1) why.push_back(why_ring());
+    if (!best_.mix.whole_sequences()) {
+      why.push_back(fmt::format("exposed messages of attention are {:.1f} % of the step",
+                                100 * best_.step.seconds.attention_messages / best_.seconds()));
+    }
     if (config.zero_stage > 0) {
       TrainingConfig less = config;
       --less.zero_stage;
@@ -177,9 +203,10 @@ class Why {
   string why_not_less(const TrainingConfig& less) const {
     const TrainingStep step =
         training_step(options_.model, options_.cluster, less, best_.attention);
+    const bool recomputes = best_.mix.config.recompute == Recompute::full;
+    const bool still = less.recompute == Recompute::full;
     const string instead =
-        fmt::format("ZeRO-{}{}", less.zero_stage,
-                    less.recompute == Recompute::full ? " with recomputing" : " without it");
+        fmt::format("ZeRO-{}{}", less.zero_stage, recomputes && !still ? " without it" : "");
     const double bytes = step.memory.total();
     if (bytes > options_.memory_limit) {
       return fmt::format("{} needs {} of {}", instead, gigabytes(bytes),
@@ -196,22 +223,21 @@ class Why {
   string why_ulysses() const {
     const TrainingConfig& config = best_.mix.config;
     const std::int64_t stride = config.tensor * (config.ring_inner ? config.ring : 1);
-    return fmt::format(
-        "Ulysses {} {}: its all-to-alls, which nothing hides, have {} of {} heads "
-        "for each rank",
-        config.ulysses, where(config.ulysses, stride),
-        options_.model.heads / config.tensor / config.ulysses,
-        options_.model.heads / config.tensor);
+    const std::int64_t heads = options_.model.heads / config.tensor;
+    const std::int64_t kv_heads = options_.model.kv_heads / config.tensor;
+    string why = fmt::format("Ulysses {} {}: heads suffice, {} for {} ranks", config.ulysses,
+                             where(config.ulysses, stride), heads, config.ulysses);
+    if (kv_heads > 0 && kv_heads < config.ulysses) {
+      why += fmt::format("; KV heads do not, and each is sent to {}", config.ulysses / kv_heads);
+    }
+    return why;
   }
 
   string why_ring() const {
     const TrainingConfig& config = best_.mix.config;
     const std::int64_t stride = config.tensor * (config.ring_inner ? 1 : config.ulysses);
-    return fmt::format(
-        "ring {} {}: messages run beside kernels; {:.1f} % of the step is exposed "
-        "messages of attention",
-        config.ring, where(config.ring, stride),
-        100 * best_.step.seconds.attention_messages / best_.seconds());
+    return fmt::format("ring {} {}: its messages run beside kernels", config.ring,
+                       where(config.ring, stride));
   }
 
   const PlanOptions& options_;

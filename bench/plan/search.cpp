@@ -62,6 +62,8 @@ class Search {
     std::stable_sort(found_.begin(), found_.end(), before);
     for (Candidate& candidate : found_) {
       if (!candidate.fits || cannot_matter(candidate)) break;
+      candidate = best_variant(options_, candidate.mix, attention_.at_best_in_ring(candidate.mix));
+      if (!candidate.fits || cannot_matter(candidate)) continue;
       const double bound = candidate.seconds();
       candidate = best_variant(options_, candidate.mix, attention_.simulated(candidate.mix));
       candidate.simulated = true;

@@ -32,8 +32,8 @@ struct SearchResult {
   std::size_t simulations = 0;  // of attention, forward and backward
 };
 
-/// The best way to spread a step. Every mix has a lower bound in closed form; mixes are simulated
-/// from the lowest bound on, until what is left cannot be among the best few.
+/// The best way to spread a step. Every mix has a lower bound; mixes are simulated from the lowest
+/// bound on, until what is left cannot be among the best few.
 SearchResult search(const PlanOptions& options);
 
 }  // namespace ringspan::bench

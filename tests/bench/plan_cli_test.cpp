@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ringspan plan` as its users meet it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/bench/plan_command.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Words = std::vector<std::string>;
+
+using PlanCliTest = PlanCommandTest;
+
+TEST_F(PlanCliTest, BoundsAreBelowWhatIsSimulated) {
+  for (const char* cluster : {"h800", "a100-pcie"}) {
+    const Json found =
+        plan({"--cluster", cluster, "--heads", "16", "--kv-heads", "4", "--head-dim", "64",
+              "--layers", "4", "--seq", "16Ki", "--global-batch", "2", "--ranks", "16"});
+    int simulated = 0;
+    for (const Json& candidate : found.at("candidates")) {
+      if (!candidate.contains("predicted")) continue;
+      ++simulated;
+      EXPECT_LE(candidate.at("bound_seconds"), candidate.at("predicted").at("seconds_per_step"))
+          << candidate;
+    }
+    EXPECT_GE(simulated, 5) << cluster;
+  }
+}
+
+TEST_F(PlanCliTest, WhatDoesNotFitSaysByHowMuch) {
+  const Json found = plan(
+      {"--cluster", "h100", "--model", "llama3-70b", "--seq", "8Ki", "--memory-limit", "1Gi"}, 1);
+  EXPECT_EQ(best(found).at("fits"), false);
+  EXPECT_THAT(why_not(found, "ring alone"),
+              AllOf(StartsWith("does not fit: "), HasSubstr("of 1.1 GB")));
+  const Outcome outcome = run({"plan", "--cluster", "h100", "--model", "llama3-70b", "--seq", "8Ki",
+                               "--memory-limit", "1Gi"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("nothing fits"));
+}
+
+// Nothing that is said of a mix may contradict what the mix is.
+TEST_F(PlanCliTest, CandidatesAreInOrderAndFitAsTheySay) {
+  const Json found = plan({"--cluster", "h100", "--model", "llama3-8b", "--seq", "256Ki", "--ranks",
+                           "16", "--global-batch", "2"});
+  double last = 0;
+  for (const Json& candidate : found.at("candidates")) {
+    const int ranks = candidate.at("data").get<int>() * candidate.at("tensor").get<int>() *
+                      candidate.at("ulysses").get<int>() * candidate.at("ring").get<int>();
+    EXPECT_EQ(ranks, 16);
+    const Json& figures = candidate.at(candidate.contains("predicted") ? "predicted" : "at_least");
+    EXPECT_EQ(candidate.at("fits"), figures.at("peak_bytes") <= 80e9);
+    if (!candidate.at("fits") || !candidate.contains("predicted")) continue;
+    EXPECT_GE(figures.at("seconds_per_step"), last);
+    last = figures.at("seconds_per_step");
+    EXPECT_NEAR(figures.at("tokens_per_s").get<double>() * last, 2 * 262144, 1);
+    EXPECT_GT(figures.at("mfu"), 0);
+    EXPECT_LT(figures.at("mfu"), 1);
+  }
+  EXPECT_GT(last, 0);
+}
+
+TEST_F(PlanCliTest, SaysTheSameAgain) {
+  const Words words{"plan", "--cluster",  "h800", "--seq",    "32Ki", "--heads",
+                    "8",    "--head-dim", "64",   "--layers", "2"};
+  const Outcome first = run(words), again = run(words);
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(first.out, again.out);
+  EXPECT_THAT(first.out, StartsWith("Predicted, nothing of this is measured: "));
+}
+
+TEST_F(PlanCliTest, BadInputIsRefusedInOneLine) {
+  const auto refused = [&](const Words& words, const std::string& reason) {
+    Words all{"plan"};
+    all.insert(all.end(), words.begin(), words.end());
+    expect_refused(all, reason);
+  };
+  const auto refused_with = [&](const Words& more, const std::string& reason) {
+    Words words{"--model", "llama3-8b", "--cluster", "h800", "--seq", "8Ki"};
+    words.insert(words.end(), more.begin(), more.end());
+    refused(words, reason);
+  };
+  refused({},
+          "--model: a plan needs one, or --heads, --head-dim and --layers; known are llama2-7b");
+  refused({"--model", "llama4"}, "--model: unknown model 'llama4'; known are llama2-7b");
+  refused({"--model", "llama3-8b"}, "--cluster: a plan needs one; known are a100, ");
+  refused({"--model", "llama3-8b", "--cluster", "h801"}, "--cluster: unknown cluster 'h801'");
+  refused({"--model", "llama3-8b", "--cluster", "h800"}, "--seq: a plan needs it");
+  refused({"--heads", "8", "--cluster", "h800"}, "--head-dim: a plan needs it");
+  refused({"--heads", "8", "--head-dim", "64", "--layers", "2", "--kv-heads", "3"},
+          "--kv-heads: 3 do not divide 8 heads");
+  refused_with({"--heads", "8"}, "--model: stands in place of --heads");
+  refused_with({"--ranks", "2048"}, "--ranks: 2048 GPUs, but cluster 'h800' has 1024");
+  refused_with({"--ranks", "12"}, "12 GPUs are no whole nodes of 8; take 8 or 16");
+  refused_with({"--ranks", "8,16"}, "--ranks: takes one value");
+  refused_with({"--global-batch", "0"}, "--global-batch: 0 is too small; the least is 1");
+  refused_with({"--memory-limit", "80GB"}, "--memory-limit: '80GB' is not a whole number");
+  refused_with({"--mask", "full"}, "unknown option '--mask'; known are --model");
+  refused({"--model", "qwen3-235b", "--cluster", "h800", "--seq", "8Ki"},
+          "qwen3-235b: a mixture of 128 experts; only dense models are modelled");
+}
+
+}  // namespace
+}  // namespace ringspan::bench
