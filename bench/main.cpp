@@ -12,6 +12,7 @@
 
 #include "bench/ask/command_line.hpp"
 #include "bench/info.hpp"
+#include "bench/plan/command.hpp"
 #include "bench/primitives/command.hpp"
 #include "bench/probe.hpp"
 #include "bench/processes.hpp"
@@ -33,6 +34,7 @@ int run(const CommandLine& line, const Processes& processes) {
   if (line.command == "primitives") {
     return time_primitives(primitive_options(line.options), processes);
   }
+  if (line.command == "plan") return plan(plan_options(line.options), processes);
   if (line.command == "trace") return trace(trace_options(line.options), processes);
   if (line.command == "probe") return probe(probe_options(line.options), processes);
   if (line.command == "validate") {
@@ -61,6 +63,9 @@ int run(std::span<const char* const> arguments) {
       {"primitives",
        "Times rings, all-to-alls and collectives over sizes, and checks what they moved.",
        primitive_option_entries()},
+      {"plan",
+       "Predicts how a model's training step is best spread over a cluster, and says why.",
+       plan_option_entries()},
       {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
        probe_option_entries()},
       {"validate",
