@@ -17,6 +17,11 @@ constexpr Reason kReasons[] = {
     {"DistFlashAttn", "", "there is no schedule dist_flash yet"},
     {"DS-Ulysses", "", "neither batch nor shape of the model nor how FLOPs count is published"},
     {"StripedAttention", "T2", "it repeats rows of tables 3 and 4"},
+    {"RingAttention", "T4", "training steps in JAX, for whose kernels no speed is published"},
+    {"LongVILA", "", "second-hand, without the shapes that were measured"},
+    {"DistCA", "", "shares of steps whose shapes are not published"},
+    {"DCP", "", "shares of steps whose shapes are not published"},
+    {"BPT", "", "one device alone, in JAX: no schedule is involved"},
     {"RSA/ColAI-SP", "", "there is no schedule ring_self_attention, and no cluster of P100"},
 };
 
