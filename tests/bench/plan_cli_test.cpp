@@ -27,8 +27,9 @@ TEST_F(PlanCliTest, BoundsAreBelowWhatIsSimulated) {
     for (const Json& candidate : found.at("candidates")) {
       if (!candidate.contains("predicted")) continue;
       ++simulated;
-      EXPECT_LE(candidate.at("bound_seconds"), candidate.at("predicted").at("seconds_per_step"))
-          << candidate;
+      // Where gradients take longer than all else, they are the same, but for rounding.
+      const double predicted = candidate.at("predicted").at("seconds_per_step");
+      EXPECT_LE(candidate.at("bound_seconds"), predicted * (1 + 1e-12)) << candidate;
     }
     EXPECT_GE(simulated, 5) << cluster;
   }
