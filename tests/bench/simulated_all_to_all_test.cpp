@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two all-to-alls take on the nodes of a cluster file, in virtual time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/ask/cluster_file.hpp"
+#include "comm/all_to_all.hpp"
+#include "comm/collectives.hpp"
+#include "comm/launch.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using comm::AllToAllAlgorithm;
+
+constexpr int kRanksPerNode = 8;
+
+/// One cluster per process.
+std::shared_ptr<const comm::Cluster> cluster() {
+  static const auto cluster = [] {
+    comm::Cluster a100 = read_cluster("a100");
+    a100.nodes = 16;
+    return std::make_shared<const comm::Cluster>(std::move(a100));
+  }();
+  return cluster;
+}
+
+struct Outcome {
+  double seconds = 0;
+  AllToAllAlgorithm algorithm = AllToAllAlgorithm::direct;
+};
+
+Outcome exchanged(AllToAllAlgorithm algorithm, int nodes, std::int64_t bytes_per_pair) {
+  comm::LaunchOptions options;
+  options.ranks = nodes * kRanksPerNode;
+  options.cluster = cluster();
+  Outcome outcome;
+  comm::launch("simulated", options, [&](const comm::Communicator& comm) {
+    const auto buffer = [&] { return comm.device().allocate(comm.size() * bytes_per_pair); };
+    const auto chunks = [&](const comm::Buffer& whole) {
+      std::vector<comm::Slice> slices;
+      for (int rank = 0; rank < comm.size(); ++rank)
+        slices.push_back(comm::slice(whole, rank * bytes_per_pair, bytes_per_pair));
+      return slices;
+    };
+    comm::AllToAll exchange(comm, chunks(buffer()), chunks(buffer()), algorithm);
+    for (int i = 0; i < 2; ++i) comm::barrier(comm);  // what comes before leaves no trace
+    const double start = comm.device().now();
+    exchange.start();
+    exchange.finish();
+    comm.device().synchronize(comm.deadline());
+    outcome.seconds = std::max(outcome.seconds, comm.device().now() - start);
+    outcome.algorithm = exchange.choice().algorithm;
+  });
+  return outcome;
+}
+
+/// How many times as fast the hierarchical one is.
+double gain(int nodes, std::int64_t bytes_per_pair) {
+  return exchanged(AllToAllAlgorithm::direct, nodes, bytes_per_pair).seconds /
+         exchanged(AllToAllAlgorithm::hierarchical, nodes, bytes_per_pair).seconds;
+}
+
+double crossover(int nodes) {
+  return comm::all_to_all_crossover(message_costs(*cluster()), nodes, kRanksPerNode);
+}
+
+TEST(SimulatedAllToAllTest, OnSixteenNodesHierarchicalIsMuchFasterUpToAnEighthOfTheCrossover) {
+  for (std::int64_t bytes = 64; static_cast<double>(bytes) <= crossover(16) / 8; bytes *= 8)
+    EXPECT_GT(gain(16, bytes), 1.5) << bytes;
+}
+
+// There it saves 21 posts of 2 us, and pays a second latency. What it sends is 8 times as long, so
+// that it needs NCCL's protocol for long messages, whose latency is higher, from 4 KiB on.
+TEST(SimulatedAllToAllTest, OnFourNodesItIsWhereItsMessagesAreShort) {
+  EXPECT_GT(gain(4, 1 << 10), 1.5);
+  EXPECT_GT(gain(4, 4 << 10), 1.5);
+  for (std::int64_t bytes = 64; static_cast<double>(bytes) <= crossover(4); bytes *= 4)
+    EXPECT_GT(gain(4, bytes), 1) << bytes;
+}
+
+TEST(SimulatedAllToAllTest, AutomaticChoosesTheFaster) {
+  const auto chosen = [](std::int64_t bytes) {
+    return exchanged(AllToAllAlgorithm::automatic, 4, bytes).algorithm;
+  };
+  EXPECT_EQ(chosen(1 << 10), AllToAllAlgorithm::hierarchical);
+  EXPECT_EQ(chosen(1 << 20), AllToAllAlgorithm::direct);
+  EXPECT_LT(gain(4, 1 << 20), 1);
+}
+
+}  // namespace
+}  // namespace ringspan::bench
