@@ -109,8 +109,9 @@ std::vector<Constant> operator_constants(const std::vector<PublishedRow>& rows) 
   for (const std::string& cluster : clusters) {
     for (Constant& constant : constants_of(cluster)) constants.push_back(std::move(constant));
   }
-  constants.push_back({"attention", "published curves of FlashAttention-2", Mark::prediction,
-                       "attention/kernels/kernel_curves.cpp"});
+  constants.push_back({"attention",
+                       "published curves, of FlashAttention-2 unless the row names another",
+                       Mark::prediction, "attention/kernels/kernel_curves.cpp"});
   return constants;
 }
 
