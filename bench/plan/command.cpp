@@ -2,11 +2,11 @@
 #include "bench/plan/command.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <csignal>
 #include <exception>
 #include <string>
-#include <utility>
 
 #include "bench/interrupt.hpp"
 #include "bench/plan/printer.hpp"
@@ -44,7 +44,10 @@ int plan(const PlanOptions& options, const Processes& processes) {
     }
   });
   const std::string status = processes.told_by_first([&] {
-    if (interrupted()) return std::to_string(kExitInterrupted);
+    if (interrupted()) {
+      spdlog::warn("interrupted; nothing is planned");
+      return std::to_string(kExitInterrupted);
+    }
     if (failure) std::rethrow_exception(failure);
     const Reasons why = reasons(options, result);
     fmt::print("{}", options.json ? json(options, result, why) : table(options, result, why));

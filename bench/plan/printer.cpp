@@ -78,11 +78,12 @@ Json json(const PlanOptions& options, const Candidate& candidate) {
 std::string table(const PlanOptions& options, const SearchResult& result, const Reasons& reasons) {
   const Model& model = options.model;
   std::string text = fmt::format(
-      "Predicted, nothing of this is measured: {} on {} GPUs of the described cluster '{}',\n"
+      "Predicted, nothing of this is measured: {} on {} GPU{} of the described cluster '{}',\n"
       "{} x {} tokens a step, at most {:.1f} GB of a GPU. MFU counts the model's causal FLOPs.\n"
-      "{} mixes considered, attention of {} simulated.\n\n",
-      model.name, options.ranks, options.cluster.name, options.global_batch,
-      options.sequence_length, options.memory_limit * 1e-9, result.considered, result.simulations);
+      "Mixes considered: {}; attention simulated for {}.\n\n",
+      model.name, options.ranks, options.ranks == 1 ? "" : "s", options.cluster.name,
+      options.global_batch, options.sequence_length, options.memory_limit * 1e-9, result.considered,
+      result.simulations);
   text += fmt::format(kLine, "", "data", "tensor", "ulysses", "ring", "schedule", "placement",
                       "ZeRO", "recompute", "micro", "s/step", "tokens/s", "MFU", "exposed",
                       "link GB", "peak GB");

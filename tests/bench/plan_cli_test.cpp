@@ -47,6 +47,15 @@ TEST_F(PlanCliTest, WhatDoesNotFitSaysByHowMuch) {
   EXPECT_THAT(outcome.out, HasSubstr("nothing fits"));
 }
 
+TEST_F(PlanCliTest, ABatchThatCannotBeDividedSaysWhichCan) {
+  const Json found = plan({"--cluster", "h100", "--heads", "8", "--head-dim", "64", "--layers", "2",
+                           "--seq", "1Ki", "--global-batch", "7"});
+  EXPECT_EQ(best(found).at("data"), 1);
+  EXPECT_THAT(why_not(found, "data parallelism"),
+              HasSubstr("a batch of 7 have no divisor in common but 1; the nearest batch with one "
+                        "is 6"));
+}
+
 // Nothing that is said of a mix may contradict what the mix is.
 TEST_F(PlanCliTest, CandidatesAreInOrderAndFitAsTheySay) {
   const Json found = plan({"--cluster", "h100", "--model", "llama3-8b", "--seq", "256Ki", "--ranks",
