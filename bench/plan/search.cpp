@@ -23,7 +23,7 @@ Candidate best_variant(const PlanOptions& options, const Mix& mix, const Attenti
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     for (const int stage : {0, 1, 2, 3}) {
       if (stage > 0 && mix.config.replicas() == 1) continue;
-      Candidate variant{mix, attention};
+      Candidate variant{mix, attention, {}};
       variant.mix.config.recompute = recompute;
       variant.mix.config.zero_stage = stage;
       variant.step = training_step(options.model, options.cluster, variant.mix.config, attention);
