@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `ringspan plan` answers where the answer is known.
+// What `ringspan plan` answers, where it is known what it must.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +47,44 @@ TEST_F(PlanAnswersTest, WithBatchToSpareShortSequencesStayWhole) {
 TEST_F(PlanAnswersTest, InsideAnNvlinkNodeARingIsNotInTheBestMix) {
   const Json found = plan({"--cluster", "a800", "--model", "llama2-7b", "--seq", "64Ki"});
   EXPECT_EQ(best(found).at("ring"), 1) << best(found);
+}
+
+TEST_F(PlanAnswersTest, BoundsAreBelowWhatIsSimulated) {
+  for (const char* cluster : {"h800", "a100-pcie"}) {
+    const Json found =
+        plan({"--cluster", cluster, "--heads", "16", "--kv-heads", "4", "--head-dim", "64",
+              "--layers", "4", "--seq", "16Ki", "--global-batch", "2", "--ranks", "16"});
+    int simulated = 0;
+    for (const Json& candidate : found.at("candidates")) {
+      if (!candidate.contains("predicted")) continue;
+      ++simulated;
+      // Where gradients take longer than all else, they are the same, but for rounding.
+      const double predicted = candidate.at("predicted").at("seconds_per_step");
+      EXPECT_LE(candidate.at("bound_seconds"), predicted * (1 + 1e-12)) << candidate;
+    }
+    EXPECT_GE(simulated, 5) << cluster;
+  }
+}
+
+// Nothing that is said of a mix may contradict what the mix is.
+TEST_F(PlanAnswersTest, CandidatesAreInOrderAndFitAsTheySay) {
+  const Json found = plan({"--cluster", "h100", "--model", "llama3-8b", "--seq", "256Ki", "--ranks",
+                           "16", "--global-batch", "2"});
+  double last = 0;
+  for (const Json& candidate : found.at("candidates")) {
+    const int ranks = candidate.at("data").get<int>() * candidate.at("tensor").get<int>() *
+                      candidate.at("ulysses").get<int>() * candidate.at("ring").get<int>();
+    EXPECT_EQ(ranks, 16);
+    const Json& figures = candidate.at(candidate.contains("predicted") ? "predicted" : "at_least");
+    EXPECT_EQ(candidate.at("fits"), figures.at("peak_bytes") <= 80e9);
+    if (!candidate.at("fits") || !candidate.contains("predicted")) continue;
+    EXPECT_GE(figures.at("seconds_per_step"), last);
+    last = figures.at("seconds_per_step");
+    EXPECT_NEAR(figures.at("tokens_per_s").get<double>() * last, 2 * 262144, 1);
+    EXPECT_GT(figures.at("mfu"), 0);
+    EXPECT_LT(figures.at("mfu"), 1);
+  }
+  EXPECT_GT(last, 0);
 }
 
 TEST_F(PlanAnswersTest, AMillionTokensOn64GpusArePlannedWithinAMinute) {
