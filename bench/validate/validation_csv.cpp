@@ -26,17 +26,19 @@ ValidationCsv::ValidationCsv(const std::string& path) : path_(path) {
                    " exists; give another name");
   file_.open(path);
   RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path);
-  append({"system", "figure", "row", "metric", "published", "simulated", "naive", "error", "mark",
-          "reason", "commit", "table"});
+  append({"system", "figure", "row", "metric", "published", "simulated", "naive", "error",
+          "naive_error", "mark", "reason", "commit", "table"});
 }
 
 void ValidationCsv::append(const Validation& validation) {
   for (const ValidatedFigure& figure : validation.figures) {
-    const Comparison simulated{"", figure.published, figure.simulated};
+    const auto off = [&](double predicted) {
+      return text(rounded(error({"", figure.published, predicted}, validation.entry.absolute)));
+    };
     append({figure.name.system, figure.name.figure, figure.name.row, figure.metric,
             text(figure.published), text(figure.simulated), text(figure.naive),
-            text(rounded(error(simulated, validation.entry.absolute))),
-            std::string(name(figure.mark)), "", kCommit, std::string(validation.entry.name)});
+            off(figure.simulated), off(figure.naive), std::string(name(figure.mark)), "", kCommit,
+            std::string(validation.entry.name)});
   }
   append(validation.omissions, validation.entry.name);
 }
@@ -44,7 +46,7 @@ void ValidationCsv::append(const Validation& validation) {
 void ValidationCsv::append(std::span<const Omission> omissions, std::string_view table) {
   for (const Omission& omission : omissions) {
     append({omission.name.system, omission.name.figure, omission.name.row, "", "", "", "", "", "",
-            omission.reason, kCommit, std::string(table)});
+            "", omission.reason, kCommit, std::string(table)});
   }
 }
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from .read_rows import BadInput, read_rows
 from .series import prepare
-from .timeline import Trace, draw
+from .timeline import Trace
+from .validation import read_validation
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,6 +36,11 @@ def arguments():
         action="append",
         default=[],
         help="also draw a timeline that `ringspan trace` wrote; may be repeated",
+    )
+    parser.add_argument(
+        "--validation",
+        metavar="FILE",
+        help="also show published figures beside predictions, from `ringspan validate --csv`",
     )
     return parser.parse_args()
 
@@ -79,18 +85,20 @@ def write(path, text):
 
 
 def report(options):
-    check_output(options.output, [*options.csv, *options.trace])
+    validation = [options.validation] if options.validation else []
+    check_output(options.output, [*options.csv, *options.trace, *validation])
     if options.svg:
         check_pictures(options.svg, options.output)
     traces = [Trace(path) for path in options.trace]
+    tables = [table for path in validation for table in read_validation(path)]
     rows, notes = prepare(read_rows(options.csv))
     from .page import render, svgs  # slow to load, and not needed to say what is wrong
 
-    texts = {options.output: render(rows, notes, traces)}
+    texts = {options.output: render(rows, notes, traces, tables)}
     if options.svg:
         options.svg.mkdir(parents=True, exist_ok=True)
         check_directory(options.svg, options.svg)
-        drawn = svgs(rows) | {f"timeline.{one.path.stem}.svg": draw(one) for one in traces}
+        drawn = svgs(rows, traces, tables)
         texts |= {options.svg / name: svg for name, svg in drawn.items()}
     for path, text in texts.items():
         write(path, text)

@@ -2,6 +2,7 @@
 """One figure's drawing as a Vega-Lite specification; its points are data named "points"."""
 
 import math
+import re
 
 import altair as alt
 
@@ -10,6 +11,8 @@ from .figures import AXIS_TITLES, LENGTH
 from .series import schedule_order
 
 PANELS_SHOWN = 12  # more cannot be told apart; the page says how many are left out
+
+VEGA_LITE = re.match(r"v(\d+\.\d+)", alt.SCHEMA_VERSION).group(1)
 
 # Vega expressions that give an axis value its unit.
 TICKS = {

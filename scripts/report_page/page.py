@@ -6,18 +6,16 @@ import re
 from html import escape
 from importlib.resources import files
 
-import altair
 import pandas as pd
 import vl_convert
 
-from . import markup, summary, timeline
-from .charts import PANELS_SHOWN, THEMES, chart, may_be_logarithmic, with_points
+from . import markup, summary, timeline, validation_section
+from .charts import PANELS_SHOWN, THEMES, VEGA_LITE, chart, may_be_logarithmic, with_points
 from .columns import COLUMNS, PASSES, PROBLEM, PROVENANCE, WORLDS, schedule_style
 from .figures import FIGURES
 from .labels import shorten, tokens
 from .series import draw, number, schedule_order
 
-VEGA_LITE = re.match(r"v(\d+\.\d+)", altair.SCHEMA_VERSION).group(1)
 SCRIPTS = ("format.js", "filters.js", "figures.js", "tables.js", "page.js")
 
 
@@ -35,7 +33,7 @@ def drawings(rows):
                 yield figure, drawing
 
 
-def render(rows, notes, traces=()):
+def render(rows, notes, traces=(), tables=()):
     drawn = list(drawings(rows))
     found = summary.fastest(rows)
     parts = {
@@ -47,6 +45,7 @@ def render(rows, notes, traces=()):
         "fastest": markup.fastest_tables(found),
         "figures": "".join(markup.figure_section(figure, drawn) for figure in FIGURES),
         "timelines": markup.timeline_section([(one.world, timeline.draw(one)) for one in traces]),
+        "validation": validation_section.section(tables),
         "provenance": markup.provenance_table(rows),
         "threads_note": markup.threads_note(rows),
         "data": json.dumps(payload(rows, drawn), allow_nan=False, separators=(",", ":")).replace(
@@ -59,9 +58,11 @@ def render(rows, notes, traces=()):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], asset("page.html"))
 
 
-def svgs(rows):
+def svgs(rows, traces=(), tables=()):
     """{file name: SVG} of every figure, of the panels that weigh most where there are too many."""
-    pictures = {}
+    pictures = {f"timeline.{one.path.stem}.svg": timeline.draw(one) for one in traces}
+    if tables:
+        pictures["validation.svg"] = validation_section.picture(tables)
     for figure, drawing in drawings(rows):
         kept = {panel.label for panel in drawing.panels if panel.weight < PANELS_SHOWN}
         points = [point for point in drawing.points if point["panel"] in kept]

@@ -61,6 +61,7 @@ TEST_F(ValidateCliTest, AnchorsAreMetAndTheRestIsPredicted) {
   EXPECT_EQ(ring["table"], "operators");
   const double simulated = std::stod(ring["simulated"]);
   EXPECT_NEAR(std::stod(ring["error"]), simulated / 900 - 1, 1e-4);
+  EXPECT_NEAR(std::stod(ring["naive_error"]), std::stod(ring["naive"]) / 900 - 1, 1e-4);
   EXPECT_LT(simulated, std::stod(rows["mine.csv:3"]["simulated"])) << "the mask leaves it uneven";
   EXPECT_NE(ring["simulated"], ring["naive"]);
   EXPECT_THAT(outcome_.out, HasSubstr("calibration: attention, "));
