@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -19,25 +20,26 @@ struct Mode {
   std::vector<double> Times::*kernel_seconds;  // or none
 };
 
-constexpr Mode kModes[] = {
-    {kOverlapped, &Times::overlapped, &Times::kernel_overlapped},
-    {kCompute, &Times::compute, &Times::kernel_compute},
-    {kSynchronised, &Times::synchronised, nullptr},
-    {kCommunication, &Times::communication, nullptr},
+constexpr Mode kModes[][2] = {
+    {{kOverlapped, &Times::overlapped, &Times::kernel_overlapped},
+     {kSynchronised, &Times::synchronised, nullptr}},
+    {{kCompute, &Times::compute, &Times::kernel_compute},
+     {kCommunication, &Times::communication, nullptr}},
 };
 
 /// What all ranks of a point measure together. They take turns on one thread.
 class Simulation {
  public:
-  Simulation(const Point& point, const MeasureOptions& options)
+  Simulation(const Point& point, const MeasureOptions& options, ModePair modes)
       : point_(point),
         options_(options),
+        measured_(kModes[static_cast<int>(modes)]),
         modes_(static_cast<std::size_t>(point.ranks), nullptr),
         waits_(static_cast<std::size_t>(point.ranks)) {
     result_.sent.resize(modes_.size());
     result_.times.exact = true;
-    result_.times.hideable.assign(1, 0);
-    for (const Mode& mode : kModes) {
+    if (modes == ModePair::one_of_them) result_.times.hideable.assign(1, 0);
+    for (const Mode& mode : measured_) {
       (result_.times.*mode.seconds).assign(1, 0);
       if (mode.kernel_seconds) (result_.times.*mode.kernel_seconds).assign(1, 0);
     }
@@ -47,7 +49,7 @@ class Simulation {
     const auto rank = static_cast<std::size_t>(world.rank());
     RankRun run(world, point_, options_);
     std::vector<Step> compute;
-    for (const Mode& mode : kModes) {
+    for (const Mode& mode : measured_) {
       modes_[rank] = &mode;
       waits_[rank].clear();
       double& longest = (result_.times.*mode.seconds)[0];
@@ -90,6 +92,7 @@ class Simulation {
 
   const Point& point_;
   const MeasureOptions& options_;
+  const std::span<const Mode> measured_;
   std::vector<const Mode*> modes_;          // [rank]: what is being timed there
   std::vector<std::vector<double>> waits_;  // [rank]: of this mode, in order
   Measurement result_;
@@ -122,15 +125,24 @@ comm::LaunchOptions simulated_launch(const Point& point, const MeasureOptions& o
 }
 
 Measurement simulate(const Point& point, const MeasureOptions& options,
-                     const comm::Cluster& cluster) {
+                     const comm::Cluster& cluster, ModePair modes) {
   problem(point, options);  // refuses an illegal one before any rank starts
-  Simulation simulation(point, options);
+  Simulation simulation(point, options, modes);
   comm::LaunchOptions launch = simulated_launch(point, options, cluster);
   launch.trace = [&](const comm::TraceSpan& span) { simulation.trace(span); };
   launch.trace_joins_kernels = true;
   comm::launch(point.transport, launch,
                [&](const comm::Communicator& world) { simulation.run(world); });
   return std::move(simulation).result();
+}
+
+Measurement joined(Measurement with_kernels_and_messages, const Measurement& one_of_them) {
+  Times& times = with_kernels_and_messages.times;
+  times.compute = one_of_them.times.compute;
+  times.communication = one_of_them.times.communication;
+  times.kernel_compute = one_of_them.times.kernel_compute;
+  times.hideable = one_of_them.times.hideable;
+  return with_kernels_and_messages;
 }
 
 }  // namespace ringspan::bench

@@ -16,8 +16,14 @@ void require_simulable(const Point& point, const comm::Cluster& cluster);
 comm::LaunchOptions simulated_launch(const Point& point, const MeasureOptions& options,
                                      const comm::Cluster& cluster);
 
-/// measure() in virtual time: the four modes once each, which is exact. One cluster per process.
+/// The four modes, in two halves that take about equally long: O and S; C and M.
+enum class ModePair { with_kernels_and_messages, one_of_them };
+
+/// measure() in virtual time: half of the modes once each, which is exact. One cluster per process.
 Measurement simulate(const Point& point, const MeasureOptions& options,
-                     const comm::Cluster& cluster);
+                     const comm::Cluster& cluster, ModePair modes);
+
+/// Of both halves.
+Measurement joined(Measurement with_kernels_and_messages, const Measurement& one_of_them);
 
 }  // namespace ringspan::bench

@@ -119,26 +119,37 @@ class Child {
   pid_t process_ = 0;
 };
 
+/// What a child has told so far.
+struct Listening {
+  Child child;
+  std::string outcome = {};
+  bool ended = false;
+};
+
 }  // namespace
 
 Measurement simulate_apart(const Point& point, const MeasureOptions& options,
                            const comm::Cluster& cluster) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  Child child;
-  child.tell(text(SimulationTask{point, options, cluster}));
-  std::string outcome;
-  while (child.listen(outcome)) {
+  constexpr ModePair kHalves[] = {ModePair::with_kernels_and_messages, ModePair::one_of_them};
+  std::array<Listening, 2> halves;  // at once, where there are two cores
+  for (std::size_t half = 0; half < halves.size(); ++half)
+    halves[half].child.tell(text(SimulationTask{point, options, cluster, kHalves[half]}));
+  while (!halves[0].ended || !halves[1].ended) {
+    for (auto& [child, outcome, ended] : halves) ended = ended || !child.listen(outcome);
     if (interrupted()) throw Error(ErrorKind::aborted, "interrupted");
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (seconds < options.point_timeout) continue;
     throw Error(ErrorKind::aborted,
                 concat("the point took longer than --point-timeout ", options.point_timeout, " s"));
   }
-  const std::string end = child.wait();
-  if (interrupted()) throw Error(ErrorKind::aborted, "interrupted");
-  if (!end.empty()) throw Error(ErrorKind::system, concat("the simulation's process ", end));
-  return measurement(outcome);
+  for (Listening& half : halves) {
+    const std::string end = half.child.wait();
+    if (interrupted()) throw Error(ErrorKind::aborted, "interrupted");
+    if (!end.empty()) throw Error(ErrorKind::system, concat("the simulation's process ", end));
+  }
+  return joined(measurement(halves[0].outcome), measurement(halves[1].outcome));
 }
 
 Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
@@ -148,8 +159,8 @@ Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
 void simulate_one_point() {
   const std::string task{std::istreambuf_iterator<char>(std::cin), {}};
   try {
-    const auto [point, options, cluster] = simulation_task(task);
-    std::cout << text(simulate(point, options, cluster));
+    const auto [point, options, cluster, modes] = simulation_task(task);
+    std::cout << text(simulate(point, options, cluster, modes));
   } catch (const Error& error) {
     std::cout << text(error);
   }

@@ -10,14 +10,15 @@
 
 namespace ringspan::bench {
 
-/// simulate() in a process of its own: a simulation needs a fresh one, and what goes wrong in it
-/// stays there. Throws what refused or ended the point: aborted after --point-timeout or Ctrl-C,
-/// system if the process dies. Without a cluster it is the one that the point names.
+/// simulate() in processes of its own, one for each half of the modes: a simulation needs a fresh
+/// one, and what goes wrong in it stays there. Throws what refused or ended the point: aborted
+/// after --point-timeout or Ctrl-C, system if the process dies. Without a cluster it is the one
+/// that the point names.
 Measurement simulate_apart(const Point& point, const MeasureOptions& options,
                            const comm::Cluster& cluster);
 Measurement simulate_apart(const Point& point, const MeasureOptions& options);
 
-/// How this program is called for that: as the only argument, with the task on standard input and
+/// How this program is called for each: as the only argument, with the task on standard input and
 /// the outcome on standard output.
 inline constexpr std::string_view kSimulateCommand = "simulate-one-point";
 void simulate_one_point();

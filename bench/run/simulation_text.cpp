@@ -71,7 +71,8 @@ std::string text(const SimulationTask& task) {
               {"softmax_scale", json(task.options.softmax_scale)},
               {"softcap", json(task.options.softcap)},
               {"sinks", task.options.sinks},
-              {"seed", task.options.seed}}
+              {"seed", task.options.seed},
+              {"modes", static_cast<int>(task.modes)}}
       .dump();
 }
 
@@ -85,6 +86,7 @@ SimulationTask simulation_task(const std::string& text) {
   task.options.softcap = optional_number(json.at("softcap"));
   task.options.sinks = json.at("sinks");
   task.options.seed = json.at("seed");
+  task.modes = static_cast<ModePair>(json.at("modes").get<int>());
   return task;
 }
 

@@ -6,6 +6,7 @@
 #include "bench/ask/measure_options.hpp"
 #include "bench/ask/point.hpp"
 #include "bench/run/measure.hpp"
+#include "bench/run/simulate.hpp"
 #include "comm/cluster.hpp"
 #include "comm/error.hpp"
 
@@ -16,6 +17,7 @@ struct SimulationTask {
   Point point;
   MeasureOptions options;
   comm::Cluster cluster;
+  ModePair modes = ModePair::with_kernels_and_messages;
 };
 
 /// What processes that simulate a point are told and tell, as JSON. Numbers keep every bit.

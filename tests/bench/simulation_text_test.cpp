@@ -40,14 +40,18 @@ TEST(SimulationTextTest, EveryMemberOfAPointArrives) {
   cluster.name = "b200.like";
   cluster.gpu.memory_bytes_per_second = 1e27 / 3;
   cluster.network.behind_gpu_port = true;
-  const SimulationTask task = simulation_task(text(
-      {point, {.softmax_scale = 0.1, .softcap = 1e-300, .sinks = true, .seed = ~0ull}, cluster}));
+  const SimulationTask task =
+      simulation_task(text({point,
+                            {.softmax_scale = 0.1, .softcap = 1e-300, .sinks = true, .seed = ~0ull},
+                            cluster,
+                            ModePair::one_of_them}));
   EXPECT_EQ(task.point, point);
   EXPECT_EQ(task.options.softmax_scale, 0.1);
   EXPECT_EQ(task.options.softcap, 1e-300);
   EXPECT_TRUE(task.options.sinks);
   EXPECT_EQ(task.options.seed, ~0ull);
   EXPECT_EQ(task.cluster, cluster);
+  EXPECT_EQ(task.modes, ModePair::one_of_them);
   EXPECT_EQ(simulation_task(text({point, {}, cluster})).options.softcap, std::nullopt);
 }
 
