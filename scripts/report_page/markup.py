@@ -48,8 +48,8 @@ def timeline_section(pictures):
         for world, svg in pictures
     )
     return (
-        '<section id="timeline"><h2>Timelines</h2><p>One pass: for each rank its kernels and waits, '
-        "and below them what it sends. Nothing is drawn where a GPU waits for its host. The choice "
+        '<section id="timeline"><h2>Timelines</h2><p>One pass: for each rank its kernels and '
+        "waits, and below them what it sends. Nothing is drawn where a GPU waits for its host. The choice "
         f"of rows does not apply.</p>{figures}</section>"
     )
 

@@ -27,6 +27,10 @@ INK, SOFT, LINE = "#24292f", "#5b6570", "#e3e6ea"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
 LEFT, RIGHT, TOP, BOTTOM, WIDTH = 66, 14, 84, 34, 980  # pixels
 QUEUE, TRACK, GAP = 15, 5, 9  # heights: kernels, a track of messages, between ranks
+SHORTEST = 1e-3  # microseconds, to which `ringspan trace` rounds
+
+# What title and subtitle say of the point.
+ABOUT = ("schedule", "pass", "sequence_length", "heads", "kv_heads", "mask", "dtype", "kernel")
 
 
 class Trace:
@@ -37,18 +41,32 @@ class Trace:
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
             self.about = document["otherData"]
-            spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
             self.ranks = int(self.about["ranks"])
             self.world = self.about["world"]
             self.spans = [
                 (event["pid"], event["tid"], event["cat"], event["ts"], event["ts"] + event["dur"])
-                for event in spans
+                for event in document["traceEvents"]
+                if event["ph"] == "X"
             ]
             self.end = max(span[4] for span in self.spans)  # microseconds
-        except (ValueError, KeyError, TypeError) as error:
+            if not self.is_whole():
+                raise ValueError(path)
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise BadInput(f"{path}: is not a trace that `ringspan trace` wrote") from error
-        if self.world not in WORLDS or not all(span[2] in CATEGORIES for span in self.spans):
-            raise BadInput(f"{path}: is not a trace that `ringspan trace` wrote")
+        if self.end < SHORTEST:
+            raise BadInput(f"{path}: all of it ends within a nanosecond; there is nothing to draw")
+
+    def is_whole(self):
+        """Whether all that is drawn is there; raises where it is not of its type."""
+        int(self.about["sequence_length"])
+        return (
+            all(isinstance(self.about[name], str) for name in ABOUT)
+            and isinstance(self.about.get("cluster") or self.about["machine"], str)
+            and self.world in WORLDS
+            and all(span[2] in CATEGORIES for span in self.spans)
+            and all(rank in range(self.ranks) and track >= 0 for rank, track, *_ in self.spans)
+            and all(0 <= start <= end < math.inf for *_, start, end in self.spans)
+        )
 
     def title(self):
         passes = {"both": "forward and backward"}.get(self.about["pass"], self.about["pass"])
@@ -76,7 +94,7 @@ def draw(trace):
     tracks = max((min(span[1], TRACKS_SHOWN) for span in trace.spans), default=0)
     row = QUEUE + tracks * TRACK + GAP
     height = TOP + len(shown) * row + BOTTOM
-    scale = (WIDTH - LEFT - RIGHT) / max(trace.end, 1e-9)
+    scale = (WIDTH - LEFT - RIGHT) / trace.end
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}" font-family="{FONT}" font-size="11" fill="{INK}" role="img">',
@@ -113,9 +131,8 @@ def legend(used):
 def time_axis(end, scale, height):
     step = 10 ** math.floor(math.log10(end / 4))
     step = next(step * factor for factor in (1, 2, 5, 10) if end / (step * factor) <= 8)
-    unit, name = next(
-        (unit, name) for unit, name in ((1e6, "s"), (1e3, "ms"), (1, "µs")) if end >= unit or unit == 1
-    )
+    units = [(1e6, "s"), (1e3, "ms"), (1, "µs")]
+    unit, name = next((one for one in units if end >= one[0]), units[-1])
     for i in range(int(end / step) + 1):
         x = round(LEFT + i * step * scale, 1)
         label = f"{i * step / unit:g}" + (f" {name}" if i == 0 else "")

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import pytest
 import synthetic_rows
 from conftest import report
-from report_page.timeline import CATEGORIES, LEFT, RIGHT, WIDTH, Trace, draw
+from report_page.read_rows import BadInput
+from report_page.timeline import ABOUT, CATEGORIES, LEFT, RIGHT, WIDTH, Trace, draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,7 +43,8 @@ def write_trace(path, ranks=2, spans=None):
 def bars(svg, category):
     """[(left, width)] of what is drawn in a category's colour, without its place in the legend."""
     colour = CATEGORIES[category][0]
-    drawn = [one for one in ElementTree.fromstring(svg).iter(f"{SVG}rect") if one.get("fill") == colour]
+    rectangles = ElementTree.fromstring(svg).iter(f"{SVG}rect")
+    drawn = [one for one in rectangles if one.get("fill") == colour]
     return [(float(one.get("x")), float(one.get("width"))) for one in drawn[1:]]
 
 
@@ -95,3 +97,55 @@ def test_what_is_no_trace_is_refused(tmp_path, text):
     assert done.returncode == 2
     assert done.stderr == f"report: {tmp_path}/t.json: is not a trace that `ringspan trace` wrote\n"
     assert not (tmp_path / "report.html").exists()
+
+
+def spoilt(path, change):
+    """A trace in which `change` has altered what it says of itself and its spans."""
+    document = json.loads(write_trace(path).read_text())
+    change(document["otherData"], document["traceEvents"])
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(lambda about, _, name=name: about.pop(name) for name in ABOUT),
+        lambda about, _: about.pop("cluster"),  # nor has it a machine
+        lambda about, _: about.update(sequence_length="many"),
+        lambda about, _: about.update(ranks="1"),  # but there are spans of two
+        lambda about, _: about.update(ranks=float("inf")),
+        lambda _, events: events[0].update(ts=-1),
+        lambda _, events: events[0].update(dur=float("nan")),
+        lambda _, events: events[0].update(cat="others"),
+        lambda _, events: events[0].pop("tid"),
+    ],
+)
+def test_what_lacks_something_that_is_drawn_is_refused(tmp_path, change):
+    path = spoilt(tmp_path / "t.json", change)
+    with pytest.raises(BadInput) as refused:
+        Trace(path)
+    assert str(refused.value) == f"{path}: is not a trace that `ringspan trace` wrote"
+
+
+def test_what_takes_no_time_is_refused(tmp_path):
+    path = write_trace(tmp_path / "t.json", spans=[(0, "attention", 0, 0)])
+    with pytest.raises(BadInput, match="ends within a nanosecond; there is nothing to draw"):
+        Trace(path)
+
+
+def test_pictures_of_one_name_are_refused(tmp_path):
+    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    traces = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        traces += ["--trace", write_trace(tmp_path / folder / "t.json")]
+    svgs, page = tmp_path / "pictures", tmp_path / "report.html"
+    done = report(rows, "-o", page, "--svg", svgs, *traces)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"report: --trace {tmp_path}/b/t.json: its picture would be timeline.t.svg, as that of "
+        f"{tmp_path}/a/t.json; rename one of them\n"
+    )
+    assert not svgs.exists() and not page.exists()
+    assert report(rows, "-o", page, *traces).returncode == 0  # the page can show both
