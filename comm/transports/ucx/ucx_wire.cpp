@@ -187,6 +187,8 @@ class UcxWire final : public processes::Wire {
   }
 
   void look_after_peers() {
+    constexpr int kLooksPerClock = 16;  // reading it takes longer than a look at messages
+    if (++looks_ % kLooksPerClock != 0) return;
     const auto now = Clock::now();
     if (now < next_look_) return;
     next_look_ = now + kBetweenLooks;
@@ -235,6 +237,7 @@ class UcxWire final : public processes::Wire {
   std::vector<int> leaving_;                  // ranks whose goodbye has come
   std::vector<Address> addresses_;            // [rank]
   std::vector<std::unique_ptr<Peer>> peers_;  // [rank]; null until needed
+  unsigned looks_ = 0;                        // for messages
   Clock::time_point next_look_{};
   bool failed_ = false;
 };
