@@ -42,6 +42,15 @@ Timeline recorded(const TraceOptions& options, const Point& point) {
   return record_simulated(point, options.measure, options.axes.clusters.at(point.cluster));
 }
 
+/// Where the trace grows until it is whole and takes the place of `file`, so that a full disk
+/// leaves an earlier one as it was. A pipe, a device or a link, such as /dev/stdout, is written to
+/// directly.
+std::string growing(const std::string& file) {
+  const auto type = std::filesystem::symlink_status(file).type();
+  const bool direct = std::filesystem::exists(file) && type != std::filesystem::file_type::regular;
+  return direct ? file : file + ".tmp";
+}
+
 void require_writable(const std::string& file) {
   const bool there = std::filesystem::exists(file);
   RINGSPAN_REQUIRE(std::ofstream(file, std::ios::app), "--output: cannot write ", file, ": ",
@@ -49,13 +58,19 @@ void require_writable(const std::string& file) {
   if (!there) std::filesystem::remove(file);  // it may come to nothing
 }
 
-void write(const std::string& file, const Timeline& timeline, const Point& point,
+void write(const std::string& output, const Timeline& timeline, const Point& point,
            const Machine& machine) {
+  const std::string file = growing(output);
   std::ofstream stream(file);
   write_chrome_trace(stream, timeline, about(point, machine));
   stream.close();
-  if (!stream) throw Error(ErrorKind::system, concat("--output: cannot write ", file));
-  spdlog::info("{}: {} of {} ranks, {:.4g} ms, world '{}'; open it in ui.perfetto.dev", file,
+  std::error_code error;
+  if (stream && file != output) std::filesystem::rename(file, output, error);
+  if (!stream || error) {
+    if (file != output) std::filesystem::remove(file, error);
+    throw Error(ErrorKind::system, concat("--output: cannot write ", output));
+  }
+  spdlog::info("{}: {} of {} ranks, {:.4g} ms, world '{}'; open it in ui.perfetto.dev", output,
                point.schedule, point.ranks, timeline.seconds * 1e3,
                comm::backend(point.transport).world);
 }
@@ -67,6 +82,7 @@ int trace(const TraceOptions& options, const Processes& processes) {
   const Point point = points(options.axes, hosts.nodes()).front();
   processes.told_by_first([&] {
     require_writable(options.output);
+    require_writable(growing(options.output));
     return std::string();
   });
   Timeline timeline;

@@ -2,8 +2,11 @@
 // `ringspan trace` as its users meet it: a file that viewers of traces understand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -152,6 +155,29 @@ TEST_F(TraceCliTest, BadInputIsRefusedInOneLine) {
   refused({"-o", path("none") + "/t.json"}, "--output: cannot write ");
   refused({"--schedule", "ulysses", "--heads", "1", "-o", path("t.json")},
           "every rank needs a head");
+}
+
+TEST_F(TraceCliTest, WhatCannotBeWrittenWholeLeavesAnEarlierTraceAsItWas) {
+  write("t.json", "earlier");
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &files), 0);
+  const rlimit small{1024, files.rlim_max};  // as if the disk were full behind the first KiB
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const pid_t child = start({"trace", "-o", path("t.json"), "--seq", "64", "--heads", "2"});
+  setrlimit(RLIMIT_FSIZE, &files);
+  std::signal(SIGXFSZ, previous);
+  const Outcome outcome = finish(child);
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(concat("--output: cannot write ", path("t.json"))));
+  EXPECT_EQ(text("t.json"), "earlier");
+  EXPECT_FALSE(std::filesystem::exists(path("t.json.tmp")));
+}
+
+TEST_F(TraceCliTest, WhatIsNoRegularFileIsWrittenAsItIs) {
+  const Outcome outcome = run({"trace", "-o", "/dev/stdout", "--seq", "64", "--heads", "2"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out).at("otherData").at("schedule"), "zigzag");
 }
 
 }  // namespace
