@@ -62,6 +62,18 @@ def check_pictures(directory, page):
         raise BadInput(f"--svg {directory}: is not a directory; give one for the SVGs")
 
 
+def check_names(traces):
+    """A picture is named after its trace, so that of one would be written over that of another."""
+    named = {}
+    for path in map(Path, traces):
+        if path.stem in named:
+            raise BadInput(
+                f"--trace {path}: its picture would be timeline.{path.stem}.svg, as that of "
+                f"{named[path.stem]}; rename one of them"
+            )
+        named[path.stem] = path
+
+
 def check_directory(directory, path):
     if not directory.is_dir():
         raise BadInput(f"{path}: {directory} is not a directory")
@@ -89,6 +101,7 @@ def report(options):
     check_output(options.output, [*options.csv, *options.trace, *validation])
     if options.svg:
         check_pictures(options.svg, options.output)
+        check_names(options.trace)
     traces = [Trace(path) for path in options.trace]
     tables = [table for path in validation for table in read_validation(path)]
     rows, notes = prepare(read_rows(options.csv))
