@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "attention/closed_forms/forward_seconds.hpp"
+
 namespace ringspan::bench {
 namespace {
 
@@ -74,8 +76,8 @@ CollectiveCost message_cost(const comm::Cluster& cluster, const RankGroup& group
 }
 
 double overlapped_seconds(double kernel_seconds, double message_seconds, double slowdown) {
-  const double slowed = kernel_seconds + message_seconds * (1 - 1 / slowdown);
-  return std::max(slowed, message_seconds);
+  return std::max(attention::slowed_seconds(kernel_seconds, message_seconds, slowdown),
+                  message_seconds);
 }
 
 }  // namespace ringspan::bench

@@ -9,8 +9,6 @@
 namespace ringspan::bench {
 namespace {
 
-std::int64_t parts(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
-
 /// The products of a layer whose columns tensor parallelism splits, and those whose rows.
 std::vector<Product> column_parallel(const Model& model, const TrainingConfig& config) {
   const std::int64_t heads = model.heads / config.tensor + 2 * kv_heads_per_rank(model, config);

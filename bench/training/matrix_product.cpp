@@ -39,8 +39,6 @@ const ProductAnchor& anchor_of(std::string_view gpu) {
   return found != std::end(kAnchors) ? *found : kAnchors[0];
 }
 
-std::int64_t parts(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
-
 /// What all multiprocessors could do while the busiest has its blocks, of the best size.
 double occupied_flops(const Product& product, int multiprocessors) {
   double least = 0;

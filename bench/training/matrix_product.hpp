@@ -36,4 +36,9 @@ std::span<const ProductAnchor> product_anchors();
 /// faster than memory gives both factors. A GPU without an anchor has the H100's share of its peak.
 double product_seconds(const comm::Gpu& gpu, const Product& product);
 
+/// Into how many parts something is cut; the last may be a smaller one.
+constexpr std::int64_t parts(std::int64_t whole, std::int64_t part) {
+  return (whole + part - 1) / part;
+}
+
 }  // namespace ringspan::bench

@@ -27,8 +27,9 @@ class Rules {
   std::vector<std::string> broken_;
 };
 
-bool check_sizes(Rules& rules, const TrainingConfig& config) {
-  bool kept = rules.positive(config.sequence_length, "the sequence");
+bool check_sizes(Rules& rules, const Model& model, const TrainingConfig& config) {
+  bool kept = rules.positive(model.kv_heads, "the number of KV heads");
+  kept &= rules.positive(config.sequence_length, "the sequence");
   kept &= rules.positive(config.global_batch, "the global batch");
   kept &= rules.positive(config.micro_batch, "the micro-batch");
   kept &= rules.positive(config.tensor, "the tensor-parallel degree");
@@ -75,7 +76,7 @@ std::int64_t most_layers(const Model& model, const TrainingConfig& config) {
 std::vector<std::string> broken_rules(const Model& model, const comm::Cluster& cluster,
                                       const TrainingConfig& config) {
   Rules rules;
-  if (!check_sizes(rules, config)) return std::move(rules).broken();
+  if (!check_sizes(rules, model, config)) return std::move(rules).broken();
   const std::int64_t replica_batch = config.data * config.micro_batch;
   rules.require(config.global_batch % replica_batch == 0, "global batch ", config.global_batch,
                 ": it must be a multiple of ", config.data, " replicas times ", config.micro_batch,

@@ -36,6 +36,10 @@ struct TrainingConfig {
   bool overlap_data_parallel = true;  // gradients and parameters move beside the computing
   std::int64_t gradient_bytes = 4;    // per parameter: they are accumulated in so many
 
+  /// A flash kernel's own recomputing is in its backward pass.
+  bool recomputes_scores() const {
+    return recompute == Recompute::selective && attention == AttentionKind::materialised;
+  }
   std::int64_t sequence_parallel() const { return std::int64_t{ulysses} * ring; }
   std::int64_t replicas() const { return sequence_parallel() * data; }  // of each parameter
   std::int64_t gpus() const { return replicas() * tensor * pipeline; }

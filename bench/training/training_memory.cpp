@@ -18,11 +18,13 @@ struct Stage {
   bool last = false;
 };
 
-/// Micro-batches of 1F1B that the first stage has begun and not ended. With several chunks per
-/// stage it warms up longer: (1 + (p - 1) / (p v)) p of them (Korthikanti et al., section 4.2.3).
-double in_flight(const TrainingConfig& config) {
+/// Micro-batches of 1F1B that a stage, counted from 0, has begun and not ended. With v chunks per
+/// stage it begins those before its last one for p micro-batches, then runs ahead twice as far as
+/// the end is away: on the first (1 + (p - 1) / (p v)) p (Korthikanti et al., section 4.2.3).
+double in_flight(const TrainingConfig& config, int stage) {
   const double p = config.pipeline, v = config.pipeline_interleave;
-  const double most = v > 1 ? p + (p - 1) / v : p;
+  const double to_end = p - 1 - stage;
+  const double most = v > 1 ? ((v - 1) * p + 1 + 2 * to_end) / v : 1 + to_end;
   return std::min(most, static_cast<double>(config.micro_batches()));
 }
 
@@ -135,9 +137,10 @@ TrainingMemory training_memory(const Model& model, const TrainingConfig& config,
     return stage_memory(model, config, {layers, embeddings, 1, true}, attention_workspace);
   }
   const TrainingMemory first =
-      stage_memory(model, config, {layers, 1, in_flight(config), false}, attention_workspace);
+      stage_memory(model, config, {layers, 1, in_flight(config, 0), false}, attention_workspace);
+  const double at_end = in_flight(config, config.pipeline - 1);
   const TrainingMemory last =
-      stage_memory(model, config, {layers, 1, 1, true}, attention_workspace);
+      stage_memory(model, config, {layers, 1, at_end, true}, attention_workspace);
   return first.total() > last.total() ? first : last;
 }
 

@@ -83,11 +83,7 @@ class Step {
       layer.attention_messages += forward.exposed_seconds;
       layer.tensor_messages += forward_.messages.seconds;
     }
-    // A flash kernel's own recomputing is in its backward pass.
-    if (config_.recompute == Recompute::selective &&
-        config_.attention == AttentionKind::materialised) {
-      layer.recompute = forward.seconds;
-    }
+    if (config_.recomputes_scores()) layer.recompute = forward.seconds;
     const double times = layers * micro_batches_, ends = logits ? micro_batches_ : 0;
     StepSeconds stage;
     stage.products = times * layer.products + ends * logits_.products;

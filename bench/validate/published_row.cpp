@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "bench/rows/csv_lines.hpp"
@@ -53,9 +54,16 @@ double PublishedRow::number(std::string_view column, std::size_t which) const {
     rest.remove_prefix(std::min(rest.find(';'), rest.size() - 1) + 1);
   }
   double value = 0;
-  RINGSPAN_REQUIRE(parse(rest.substr(0, rest.find(';')), value), place_, ": ", column, " is '",
-                   text, "'; it must be ",
+  RINGSPAN_REQUIRE(parse(rest.substr(0, rest.find(';')), value) && std::isfinite(value), place_,
+                   ": ", column, " is '", text, "'; it must be ",
                    which > 0 ? concat(which + 1, " numbers, as 1;2") : std::string("a number"));
+  return value;
+}
+
+double PublishedRow::figure(std::string_view column, std::size_t which) const {
+  const double value = number(column, which);
+  RINGSPAN_REQUIRE(value > 0, place_, ": ", column, " is '", (*this)[column],
+                   "'; a published figure must be above 0");
   return value;
 }
 
@@ -70,6 +78,17 @@ std::optional<double> PublishedRow::number_behind(std::string_view column,
     return std::nullopt;
   }
   return value;
+}
+
+int PublishedRow::degree(std::string_view key) const {
+  constexpr int kLargest = 1 << 15;  // so that products of four fit
+  const std::string& config = (*this)["config"];
+  if (!contains(config, key)) return 1;
+  const double value = number_behind("config", key).value_or(0);
+  RINGSPAN_REQUIRE(value >= 1 && value <= kLargest && value == std::floor(value), place_,
+                   ": config is '", config, "'; behind '", key,
+                   "' must be a whole number from 1 to ", kLargest);
+  return static_cast<int>(value);
 }
 
 std::vector<PublishedRow> read_published(const std::string& path) {

@@ -47,13 +47,25 @@ class PublishedRow {
   /// Of several numbers, separated by semicolons, one. Throws as integer().
   double number(std::string_view column, std::size_t which = 0) const;
 
+  /// The same of a figure that errors are relative to: it must be above 0.
+  double figure(std::string_view column, std::size_t which = 0) const;
+
   /// What is behind a key somewhere in the text, as 4 behind "ring=" in "ulysses=2 ring=4".
   std::optional<double> number_behind(std::string_view column, std::string_view key) const;
+
+  /// The whole number behind `key` in the column config, as 4 behind "tp=" in "tp=4 ulysses=2"; 1
+  /// without such a key. Throws as integer() for what is no degree.
+  int degree(std::string_view key) const;
 
  private:
   std::string place_;
   Fields fields_;
 };
+
+/// Whether a column's text has these words.
+inline bool contains(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
 
 /// Throws invalid_argument, naming the line, for what is no CSV with a header.
 std::vector<PublishedRow> read_published(const std::string& path);

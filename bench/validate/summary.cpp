@@ -42,9 +42,9 @@ std::string summary(const Validation& validation) {
   for (const std::string& metric : validation.metrics()) {
     text += fmt::format("  {:<32} {:>4} {:>8} {:>9} {:>9} {:>6}\n", metric, "n",
                         entry.absolute ? "|error|" : "MAPE", "largest", "bias", "tau");
-    text +=
-        line("simulated", validation.score(metric, &ValidatedFigure::simulated), entry.absolute);
-    if (entry.closed_form) continue;
+    text += line(entry.simulated ? "simulated" : "closed form",
+                 validation.score(metric, &ValidatedFigure::simulated), entry.absolute);
+    if (!entry.has_naive) continue;
     text += line("naive", validation.score(metric, &ValidatedFigure::naive), entry.absolute);
   }
   const auto anchors =

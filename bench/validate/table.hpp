@@ -37,11 +37,12 @@ struct Omission {
   std::string reason;  // rows of one reason are printed together
 };
 
-/// A number that predictions rest on.
+/// A number that predictions rest on. `factor`, of each model, is printed in front of the value.
 struct Constant {
   std::string name, value;
   Mark mark = Mark::prediction;
   std::string source;
+  std::function<double(Simulator&)> factor = {};
 };
 
 /// What a table's rows say. What anchors anything is in `calibrations`, or a figure of that mark;
@@ -59,8 +60,9 @@ struct TableEntry {
   std::string_view summary;  // one line: what was measured, on what
   bool (*has)(const PublishedRow&);
   Table (*read)(const std::vector<PublishedRow>&);  // the rows that it has, in order
-  bool closed_form = false;                         // without a naive model
   bool absolute = false;  // errors are differences (of ratios and shares) instead of relative
+  bool simulated = true;  // at least in part; else a closed form alone
+  bool has_naive = true;
 };
 
 /// All of them; a row belongs to the first that has it.

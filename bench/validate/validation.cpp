@@ -21,7 +21,7 @@ class Validator {
 
   Validation run(Table table) && {
     result_.omissions = std::move(table.omissions);
-    result_.constants = std::move(table.constants);
+    for (Constant& constant : table.constants) add(std::move(constant));
     for (const Calibration& calibration : table.calibrations) calibrate(calibration);
     for (const Figure& figure : table.figures) {
       add({figure.name, figure.problem, figure.metric, figure.published, 0, 0, figure.mark},
@@ -41,6 +41,14 @@ class Validator {
       if (error.kind() != ErrorKind::invalid_argument) throw;
       result_.omissions.push_back({figure.name, error.what()});
     }
+  }
+
+  void add(Constant constant) {
+    if (constant.factor) {
+      constant.value = fmt::format("{:.4f} {} (naive model: {:.4f})", constant.factor(described_),
+                                   constant.value, constant.factor(naive_));
+    }
+    result_.constants.push_back(std::move(constant));
   }
 
   void calibrate(const Calibration& calibration) {

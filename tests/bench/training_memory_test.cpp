@@ -3,6 +3,7 @@
 // 2205.05198), written here as they stand there, and against published sizes of models.
 #include "bench/training/training_memory.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "bench/training/step_flops.hpp"
@@ -95,6 +96,55 @@ TEST(TrainingMemoryTest, TheFirstStageKeepsWhatThePipelineHasInFlight) {
   config.pipeline_interleave = 1;
   config.global_batch = 2;
   EXPECT_DOUBLE_EQ(training_memory(gpt, config).activations, all_layers * 2 / 8);
+}
+
+// Its logits make it the one that holds most: of three chunks the last is at one micro-batch, those
+// before it at eight.
+TEST(TrainingMemoryTest, ChunksOfTheLastStageAreInFlightToo) {
+  Model gpt = model("gpt3-175b");
+  gpt.vocabulary = 16 << 20;
+  TrainingConfig config = gpt_config();
+  config.micro_batch = 1;
+  config.global_batch = 64;
+  config.pipeline = 8;
+  config.recompute = Recompute::selective;
+  const double micro_batch = layer_activation_bytes(gpt, config) * 96 / 8;
+  EXPECT_GT(training_memory(gpt, config).logits, 0);
+  EXPECT_DOUBLE_EQ(training_memory(gpt, config).activations, micro_batch);
+  config.pipeline_interleave = 3;
+  EXPECT_GT(training_memory(gpt, config).logits, 0);
+  EXPECT_DOUBLE_EQ(training_memory(gpt, config).activations, micro_batch * (2 * 8 + 1) / 3);
+}
+
+// With gradients of 16 bits; results/README.md has the numbers.
+TEST(TrainingMemoryTest, MegatronsModelsFitByRecomputingAlone) {
+  struct Size {
+    const char* name;
+    int pipeline, interleave;
+    std::int64_t batch, micro_batch;
+  };
+  for (const Size& size :
+       {Size{"megatron-22b", 1, 1, 4, 4}, Size{"gpt3-175b", 8, 3, 64, 1},
+        Size{"megatron-530b", 35, 3, 280, 1}, Size{"megatron-1t", 64, 1, 512, 1}}) {
+    TrainingConfig config = gpt_config();
+    config.pipeline = size.pipeline;
+    config.pipeline_interleave = size.interleave;
+    config.global_batch = size.batch;
+    config.micro_batch = size.micro_batch;
+    config.gradient_bytes = 2;
+    const auto gigabytes = [&] { return training_memory(model(size.name), config).total() / 1e9; };
+    config.tensor_sequence_parallel = false;
+    const double tensor = gigabytes();
+    config.tensor_sequence_parallel = true;
+    const double sequence = gigabytes();
+    config.recompute = Recompute::selective;
+    const double selective = gigabytes();
+    SCOPED_TRACE(testing::Message()
+                 << size.name << ": " << tensor << ' ' << sequence << ' ' << selective);
+    EXPECT_THAT(tensor, testing::AllOf(testing::Gt(107.5), testing::Lt(175.5)));
+    EXPECT_THAT(sequence, testing::AllOf(testing::Gt(86.5), testing::Lt(116.5)));
+    EXPECT_THAT(selective, testing::AllOf(testing::Gt(54.5), testing::Lt(63.5)));
+  }
 }
 
 TEST(TrainingMemoryTest, ZeroShardsOptimizerThenGradientsThenParameters) {

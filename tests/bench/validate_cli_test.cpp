@@ -13,6 +13,7 @@
 namespace ringspan::bench {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -95,6 +96,15 @@ TEST_F(ValidateCliTest, WhatCannotBePredictedIsListedWithItsReason) {
   EXPECT_EQ(rows["mine.csv:3"]["simulated"], "");
 }
 
+// 36 tensor-parallel ranks for 32 heads.
+TEST_F(ValidateCliTest, WhatATrainingRunMayNotDoIsTheReasonToLeaveItOut) {
+  const std::string row = "USP,T6,A800,36,LLaMA3-8B,32,8,128,,64K,1,causal,tp=36,TFLOPS_per_GPU,9";
+  auto rows = validated(row + ",,\n", "a.csv");
+  EXPECT_THAT(rows["mine.csv:2"]["reason"],
+              HasSubstr("tensor-parallel degree 36: 32 heads are not a multiple of it"));
+  EXPECT_THAT(outcome_.out, ContainsRegex("0\\.[0-9]+ times as fast as alone \\(naive model: 0"));
+}
+
 TEST_F(ValidateCliTest, BadInputGetsOneLine) {
   write("mine.csv", kHeader + line("tp=4", "tokens_per_s", "7"));
   const std::string mine = path("mine.csv");
@@ -104,6 +114,11 @@ TEST_F(ValidateCliTest, BadInputGetsOneLine) {
   write("bad.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "900", "Abacus"));
   expect_refused({"validate", "--published", path("bad.csv")},
                  "bad.csv:2: no cluster is known for 'Abacus'; known are A100 PCIe, A100, ");
+  write("bad.csv", kHeader + line("ulysses=0 ring=4", "iter/s basic fwd", "900"));
+  expect_refused({"validate", "--published", path("bad.csv")},
+                 "behind 'ulysses=' must be a whole number from 1");
+  write("bad.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "0"));
+  expect_refused({"validate", "--published", path("bad.csv")}, "must be above 0");
   write("good.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "900"));
   expect_refused({"validate", "--published", path("good.csv"), "--csv", mine}, "exists");
 }

@@ -181,9 +181,56 @@ TEST_F(PublishedRowTest, WhatIsWrongIsSaidWithItsPlace) {
               HasSubstr(".csv:2: seq is '32Q'; it must be a whole number"));
   EXPECT_THAT(refusal([&] { row.number("value"); }), HasSubstr("it must be a number"));
   EXPECT_THAT(refusal([&] { row.number("value", 2); }), HasSubstr("it must be 3 numbers"));
+  EXPECT_THAT(refusal([&] { rows("value\ninf\n")[0].number("value"); }), HasSubstr("a number"));
   EXPECT_THAT(refusal([&] { row["gpus"]; }), HasSubstr("there is no column 'gpus'"));
   EXPECT_THAT(refusal([&] { rows("a,b\n1\n"); }), HasSubstr("line 2: 1 fields"));
   EXPECT_THAT(refusal([&] { rows(""); }), HasSubstr("no rows"));
+}
+
+TEST_F(PublishedRowTest, FiguresThatErrorsAreRelativeToAreAboveZero) {
+  const std::vector<PublishedRow> bad = rows("value\n0\n-2\nnan\n");
+  EXPECT_THAT(refusal([&] { bad[0].figure("value"); }),
+              HasSubstr(".csv:2: value is '0'; a published figure must be above 0"));
+  EXPECT_NE(refusal([&] { bad[1].figure("value"); }), "");
+  EXPECT_NE(refusal([&] { bad[2].figure("value"); }), "");
+  EXPECT_EQ(rows("value\n1;2\n")[0].figure("value", 1), 2);
+}
+
+TEST_F(PublishedRowTest, DegreesAreWholeNumbersAboveZero) {
+  const auto with = [&](const std::string& config) { return rows("config\n" + config + '\n')[0]; };
+  EXPECT_EQ(with("tp=4 ulysses=2").degree("ulysses="), 2);
+  EXPECT_EQ(with("tp=4 ulysses=2").degree("ring="), 1) << "it is not said";
+  for (const char* config : {"tp=0", "tp=-1", "tp=2.5", "tp=many", "tp=1e9", "tp=nan"}) {
+    EXPECT_THAT(refusal([&] { with(config).degree("tp="); }),
+                HasSubstr(concat("config is '", config, "'; behind 'tp=' must be a whole number")));
+  }
+}
+
+constexpr const char* kTraining =
+    "system,figure_id,hardware,gpus,model,heads,kv_heads,head_dim,layers,seq,batch,mask,config,"
+    "metric,value\n";
+
+TEST_F(PublishedRowTest, LengthsInMillionsAreNumbers) {
+  const auto alst = rows(concat(kTraining, "ALST,T1,H100,8,,,,,,?M,1,,x,iter h:mm:ss,1;500\n"));
+  EXPECT_THAT(refusal([&] { read_alst(alst); }),
+              HasSubstr(".csv:2: seq is '?M'; it must be such as 160K or 2.4M"));
+}
+
+TEST_F(PublishedRowTest, ARowThatAnEarlierTableHasIsLeftOut) {
+  const std::string row = "H100,8,,,,,,3.7M,1,,all,iter h:mm:ss,1;500\n";
+  const Table table = read_alst(rows(concat(kTraining, "ALST,T1,", row, "ALST,T3,", row)));
+  EXPECT_EQ(table.figures.size(), 1u);
+  ASSERT_EQ(table.omissions.size(), 1u);
+  EXPECT_EQ(table.omissions[0].reason, "it repeats a row of an earlier table");
+}
+
+TEST_F(PublishedRowTest, EachTableOfUspsTrainingIsAMetricOfItsOwn) {
+  const auto usp = rows(
+      concat(kTraining, "USP,T6,A800,16,LLaMA3-8B,,,,,64K,1,,tp=8 ring=2,TFLOPS_per_GPU,100\n"));
+  const Table table = read_usp_training(usp);
+  ASSERT_EQ(table.figures.size(), 1u);
+  EXPECT_EQ(table.figures[0].metric, "MFU, T6");
+  EXPECT_EQ(table.figures[0].mark, Mark::fit) << "A800 slow down as much as A100 were seen to";
 }
 
 }  // namespace

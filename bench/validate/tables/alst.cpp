@@ -4,12 +4,16 @@
 // modelled. Its step on one GPU says how fast kernels are.
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "bench/training/step_flops.hpp"
 #include "bench/validate/tables/tables.hpp"
 #include "bench/validate/tables/training_run.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -17,10 +21,23 @@ namespace {
 bool is_alst(const PublishedRow& row) { return row.has("system") && row["system"] == "ALST"; }
 bool is_timed(const PublishedRow& row) { return row["metric"].starts_with("iter h:mm:ss"); }
 
-/// Thousands are 1024 tokens; millions, by the published times and TFLOPS, a million.
+/// Lengths that the paper rounds, as in its recipes; they give back TFLOPS from published times.
+struct Recipe {
+  std::string_view printed;
+  std::int64_t tokens;
+};
+constexpr Recipe kRecipes[] = {{"500K", 500'000}, {"3.7M", 3'800'000}, {"15M", 15'500'000}};
+
+/// Other thousands are 1024 tokens, other millions a million.
 std::int64_t tokens(const PublishedRow& row) {
+  for (const Recipe& recipe : kRecipes) {
+    if (row["seq"] == recipe.printed) return recipe.tokens;
+  }
   if (!row["seq"].ends_with("M")) return row.integer("seq");
-  return std::llround(std::stod(row["seq"]) * 1e6);
+  const double millions = row.number_behind("seq", "").value_or(0);
+  RINGSPAN_REQUIRE(millions > 0 && millions < 1e6, row.place(), ": seq is '", row["seq"],
+                   "'; it must be such as 160K or 2.4M");
+  return std::llround(millions * 1e6);
 }
 
 TrainingRun run_of(const PublishedRow& row) {
@@ -28,9 +45,8 @@ TrainingRun run_of(const PublishedRow& row) {
   run.model = model("llama3-8b");
   run.cluster = "h100";
   run.config.sequence_length = tokens(row);
-  const int gpus = static_cast<int>(row.integer("gpus"));
   const bool split = !contains(row["config"], "+tiled");
-  (split ? run.config.ulysses : run.config.data) = gpus;
+  (split ? run.config.ulysses : run.config.data) = gpus(row);
   run.config.global_batch = run.config.data;
   run.config.zero_stage = 3;
   run.config.recompute = Recompute::full;
@@ -44,7 +60,8 @@ bool has_alst(const PublishedRow& row) { return is_alst(row); }
 
 Table read_alst(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("h100");
+  table.constants = training_constants("h100", Mark::calibration);
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
   for (const PublishedRow& row : rows) {
     if (!is_timed(row)) {
       table.omissions.push_back({row.name(), "what fits depends on the host's memory, too"});
@@ -54,13 +71,17 @@ Table read_alst(const std::vector<PublishedRow>& rows) {
       table.omissions.push_back({row.name(), "most of so short a step is what the host does"});
       continue;
     }
+    if (!seen.emplace(row["gpus"], row["seq"], row["value"]).second) {
+      table.omissions.push_back({row.name(), "it repeats a row of an earlier table"});
+      continue;
+    }
     const TrainingRun run = run_of(row);
     const bool anchor = row["figure_id"] == "T2" && row["config"] == "ALST";
     const auto predict_tflops = [run](Simulator& simulator) {
       const double seconds = predict(run, simulator).seconds.total();
       return flops_per_second(run.model, run.config, kAlstFlops, seconds) / 1e12;
     };
-    table.figures.push_back({row.name(), "", "TFLOP/s per GPU", row.number("value", 1),
+    table.figures.push_back({row.name(), "", "TFLOP/s per GPU", row.figure("value", 1),
                              predict_tflops, anchor ? Mark::calibration : Mark::prediction});
   }
   return table;

@@ -19,12 +19,6 @@ bool is_of(const PublishedRow& row, std::string_view system) {
   return row.has("system") && row["system"].starts_with(system);
 }
 
-double utilisation(const TrainingRun& run, Simulator& simulator) {
-  const double seconds = predict(run, simulator).seconds.total();
-  return flops_per_second(run.model, run.config, kModelFlops, seconds) /
-         simulator.cluster(run.cluster).gpu.flops_per_second;
-}
-
 double tokens_per_second(const TrainingRun& run, Simulator& simulator) {
   return predict(run, simulator).tokens_per_second;
 }
@@ -46,7 +40,7 @@ bool has_fpdt(const PublishedRow& row) { return is_of(row, "Ulysses-Offload/FPDT
 
 Table read_fpdt(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("a100");
+  table.constants = training_constants("a100", Mark::fit);
   for (const PublishedRow& row : rows) {
     if (row["value"] == "OOM") {
       table.omissions.push_back({row.name(), "it ran out of memory"});
@@ -58,10 +52,11 @@ Table read_fpdt(const std::vector<PublishedRow>& rows) {
     }
     TrainingRun run = full_recompute("llama3-8b", "a100", row.integer("seq"));
     const bool ulysses = row["config"] == "Ulysses";
-    (ulysses ? run.config.ulysses : run.config.tensor) = static_cast<int>(row.integer("gpus"));
+    (ulysses ? run.config.ulysses : run.config.tensor) = gpus(row);
     run.config.zero_stage = ulysses ? 3 : 1;
-    table.figures.push_back({row.name(), row["seq"] + " tokens", "MFU", row.number("value") / 100,
-                             [run](Simulator& simulator) { return utilisation(run, simulator); }});
+    table.figures.push_back({row.name(), row["seq"] + " tokens", "MFU", row.figure("value") / 100,
+                             [run](Simulator& simulator) { return utilisation(run, simulator); },
+                             Mark::fit});
   }
   return table;
 }
@@ -71,17 +66,17 @@ bool has_easycontext(const PublishedRow& row) { return is_of(row, "EasyContext")
 
 Table read_easycontext(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("a100");
+  table.constants = training_constants("a100", Mark::fit);
   for (const PublishedRow& row : rows) {
     TrainingRun run = full_recompute("llama2-7b", "a100", row.integer("seq"));
     const bool ring = row["config"].starts_with("ring");
-    (ring ? run.config.ring : run.config.data) = static_cast<int>(row.integer("gpus"));
+    (ring ? run.config.ring : run.config.data) = gpus(row);
     run.config.global_batch = run.config.data;
     run.config.zero_stage = 3;
     run.schedule = "zigzag";
     table.figures.push_back(
-        {row.name(), "", "tokens/s", row.number("value"),
-         [run](Simulator& simulator) { return tokens_per_second(run, simulator); }});
+        {row.name(), "", "tokens/s", row.figure("value"),
+         [run](Simulator& simulator) { return tokens_per_second(run, simulator); }, Mark::fit});
   }
   return table;
 }
@@ -92,7 +87,7 @@ bool has_loongtrain(const PublishedRow& row) { return is_of(row, "LoongTrain"); 
 
 Table read_loongtrain(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("a100-400g");
+  table.constants = training_constants("a100-400g", Mark::fit);
   for (const PublishedRow& row : rows) {
     const std::string metric = row["metric"];
     if (row["figure_id"] == "text") {
@@ -106,26 +101,27 @@ Table read_loongtrain(const std::vector<PublishedRow>& rows) {
     const bool share = metric.starts_with("MFU");
     TrainingRun run = full_recompute("llama2-7b", "a100-400g", (share ? 1024 : 128) << 10);
     run.model.kv_heads = row.integer("kv_heads");
-    run.config.ulysses = degree(row, "HP");
-    run.config.ring = std::max(degree(row, "/CP"), degree(row, " CP"));
+    run.config.ulysses = row.degree("HP");
+    run.config.ring = std::max(row.degree("/CP"), row.degree(" CP"));
     run.config.zero_stage = 1;
-    table.figures.push_back({row.name(), metric, share ? "MFU" : "tokens/s per GPU",
-                             row.number("value"), [run, share](Simulator& simulator) {
-                               if (share) return utilisation(run, simulator);
-                               return tokens_per_second(run, simulator) /
-                                      static_cast<double>(run.config.gpus());
-                             }});
+    table.figures.push_back(
+        {row.name(), metric, share ? "MFU" : "tokens/s per GPU", row.figure("value"),
+         [run, share](Simulator& simulator) {
+           if (share) return utilisation(run, simulator);
+           return tokens_per_second(run, simulator) / static_cast<double>(run.config.gpus());
+         },
+         Mark::fit});
   }
   return table;
 }
 
-// 1F1B with one chunk per stage, ZeRO-2; as many replicas as there are GPUs for, which is twice
-// what the last line says.
+// 1F1B with as many chunks per stage as whole layers allow, ZeRO-2; as many replicas as there are
+// GPUs for, which is twice what the last line says.
 bool has_llama3(const PublishedRow& row) { return is_of(row, "Llama 3"); }
 
 Table read_llama3(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("h100");
+  table.constants = training_constants("h100", Mark::prediction);
   for (const PublishedRow& row : rows) {
     TrainingRun run;
     run.model = model("llama3-405b");
@@ -133,16 +129,16 @@ Table read_llama3(const std::vector<PublishedRow>& rows) {
     run.schedule = "all_gather_kv";
     run.kernel = "modelled";
     run.config.sequence_length = row.integer("seq");
-    run.config.tensor = degree(row, "TP");
-    run.config.ring = degree(row, "CP");
-    run.config.pipeline = degree(row, "PP");
+    run.config.tensor = row.degree("TP");
+    run.config.ring = row.degree("CP");
+    run.config.pipeline = row.degree("PP");
     const std::int64_t replica = run.config.gpus();
-    run.config.data = static_cast<int>(row.integer("gpus") / replica);
+    run.config.data = static_cast<int>(gpus(row) / replica);
     const double batch = row.number_behind("batch", "").value_or(1);  // of each replica
     run.config.global_batch = std::llround(batch) * run.config.data;
     run.config.zero_stage = 2;
     run.config.pipeline_interleave = static_cast<int>(run.model.layers / run.config.pipeline);
-    table.figures.push_back({row.name(), "", "MFU", row.number("value") / 989,
+    table.figures.push_back({row.name(), "", "MFU", row.figure("value") / 989,
                              [run](Simulator& simulator) { return utilisation(run, simulator); }});
   }
   return table;

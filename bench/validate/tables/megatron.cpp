@@ -64,7 +64,7 @@ TrainingRun run_of(const PublishedRow& row) {
   RINGSPAN_REQUIRE(run.model.layers > 0, row.place(), ": unknown model '", row["model"], "'");
   const std::int64_t batch = batch_of(row);
   run.config.micro_batch = run.config.pipeline == 1 ? batch : 1;
-  run.config.data = static_cast<int>(row.integer("gpus") / (8 * run.config.pipeline));
+  run.config.data = gpus(row) / (8 * run.config.pipeline);
   run.config.global_batch = batch * run.config.data;
   return run;
 }
@@ -93,11 +93,6 @@ double seconds(const TrainingRun& run, Simulator& simulator) {
 double combined(const TrainingRun& run, Simulator& simulator) {
   const LayerSeconds layer = predict_layer(run, simulator);
   return layer.forward + layer.backward;
-}
-double utilisation(const TrainingRun& run, const FlopsConvention& convention,
-                   Simulator& simulator) {
-  return flops_per_second(run.model, run.config, convention, seconds(run, simulator)) /
-         simulator.cluster(run.cluster).gpu.flops_per_second;
 }
 
 using Prediction = std::function<double(Simulator&)>;
@@ -132,7 +127,7 @@ Prediction share_of(const PublishedRow& row) {
   }
   const FlopsConvention& convention = metric.starts_with("HFU") ? kHardware : kModel;
   return [convention, run = contains(metric, "full") ? full_recompute(run) : improved(run)](
-             Simulator& simulator) { return utilisation(run, convention, simulator); };
+             Simulator& simulator) { return utilisation(run, simulator, convention); };
 }
 
 std::string metric_of(const std::string& metric) {
@@ -151,16 +146,17 @@ bool has_megatron_shares(const PublishedRow& row) { return is_megatron(row) && !
 
 Table read_megatron(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("a100");
+  table.constants = training_constants("a100", Mark::fit);
   for (const PublishedRow& row : rows) {
     if (row["value"] == "-") {
       table.omissions.push_back({row.name(), "it is what the others are compared with"});
       continue;
     }
     const bool time = is_time(row);
-    table.figures.push_back(
-        {row.name(), row["figure_id"] == "T4" ? "22B, one layer" : "", metric_of(row["metric"]),
-         time ? row.number("value") : ratio(row, "value"), time ? time_of(row) : share_of(row)});
+    table.figures.push_back({row.name(), row["figure_id"] == "T4" ? "22B, one layer" : "",
+                             metric_of(row["metric"]),
+                             time ? row.figure("value") : ratio(row, "value"),
+                             time ? time_of(row) : share_of(row), Mark::fit});
   }
   return table;
 }

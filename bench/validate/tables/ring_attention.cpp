@@ -21,8 +21,8 @@ bool is_ring_attention(const PublishedRow& row, std::string_view figure) {
 
 double number_behind(const PublishedRow& row, std::string_view key) {
   const std::optional<double> number = row.number_behind("config", key);
-  RINGSPAN_REQUIRE(number, row.place(), ": config is '", row["config"], "'; it must say ", key,
-                   "1");
+  RINGSPAN_REQUIRE(number && *number > 0, row.place(), ": config is '", row["config"],
+                   "'; it must say ", key, "1");
   return *number;
 }
 
@@ -40,10 +40,10 @@ Table read_ring_attention_blocks(const std::vector<PublishedRow>& rows) {
   for (const PublishedRow& row : rows) {
     const double kilotokens = number_behind(row, "F=") / number_behind(row, " B=");
     table.figures.push_back({row.name("block"), "block", "smallest block, 1000 tokens",
-                             row.number("value", 0),
+                             row.figure("value", 0),
                              [kilotokens](Simulator&) { return one_decimal(kilotokens); }});
     table.figures.push_back({row.name("sequence"), "sequence", "smallest sequence, 1000 tokens",
-                             row.number("value", 1),
+                             row.figure("value", 1),
                              [kilotokens](Simulator&) { return one_decimal(6 * kilotokens); }});
   }
   return table;
@@ -59,19 +59,19 @@ Table read_ring_attention_contexts(const std::vector<PublishedRow>& rows) {
   };
   std::map<std::string, double> alone;
   for (const PublishedRow& row : rows) {
-    if (row["config"].find("(BPT)") != std::string::npos) alone[setting(row)] = row.number("value");
+    if (row["config"].find("(BPT)") != std::string::npos) alone[setting(row)] = row.figure("value");
   }
   Table table;
   for (const PublishedRow& row : rows) {
     const auto of_one = alone.find(setting(row));
     if (row["config"].find("(BPT)") != std::string::npos) {
       table.figures.push_back(
-          {row.name(), row["model"], "longest sequence, Ki tokens", row.number("value"),
-           [tokens = row.number("value")](Simulator&) { return tokens; }, Mark::calibration});
+          {row.name(), row["model"], "longest sequence, Ki tokens", row.figure("value"),
+           [tokens = row.figure("value")](Simulator&) { return tokens; }, Mark::calibration});
     } else if (row["config"].starts_with("Ring Attention") && of_one != alone.end()) {
-      const double tokens = of_one->second * row.number("gpus");
+      const double tokens = of_one->second * row.figure("gpus");
       table.figures.push_back({row.name(), row["hardware"], "longest sequence, Ki tokens",
-                               row.number("value"), [tokens](Simulator&) { return tokens; }});
+                               row.figure("value"), [tokens](Simulator&) { return tokens; }});
     } else {
       table.omissions.push_back({row.name(), "one device alone, in JAX: no schedule is involved"});
     }

@@ -87,7 +87,7 @@ class Line {
   OperatorFigure named(std::string_view column, bool variable) const {
     OperatorFigure figure;
     figure.name = {"ring-flash-attention", "README", concat(row_.place(), ' ', column)};
-    figure.iterations_per_second = row_.number(column);
+    figure.iterations_per_second = row_.figure(column);
     figure.problem = concat(row_["hardware"], ", ", row_["pass"], variable ? ", packed" : "");
     return figure;
   }
@@ -118,9 +118,8 @@ Table read_ring_flash_attention(const std::vector<PublishedRow>& rows) {
   }
   add(table, figures);
   table.constants = operator_constants(rows);
-  table.constants.push_back(
-      {"merging a block", "38 bytes per element, eager", Mark::prediction,
-       "counted in the authors' code"});
+  table.constants.push_back({"merging a block", "38 bytes per element, eager", Mark::prediction,
+                             "counted in the authors' code"});
   return table;
 }
 

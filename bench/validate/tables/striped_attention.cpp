@@ -101,7 +101,8 @@ SpeedUps speed_ups(const PublishedRow& row) {
   const bool both =
       open != std::string::npos &&
       std::from_chars(text.data(), end, values.measured).ec == std::errc() &&
-      std::from_chars(text.data() + open + 1, end, values.theoretical).ec == std::errc();
+      std::from_chars(text.data() + open + 1, end, values.theoretical).ec == std::errc() &&
+      values.measured > 0 && values.theoretical > 0;
   RINGSPAN_REQUIRE(both, row.place(), ": value is '", text, "'; it must be like 1.41 (1.72)");
   return values;
 }

@@ -22,8 +22,8 @@ struct TrainingRun {
 TrainingStep predict(const TrainingRun& run, Simulator& simulator);
 
 /// How fast kernels are in the midst of a long step, relative to what is published of them alone:
-/// so that ALST's step on one H100 (table 2, 500K tokens, which is almost all attention) takes as
-/// long as published. Taken for every GPU, as no such step is published of another.
+/// so that ALST's step on one H100 (table 2, 500,000 tokens, which is almost all attention) has the
+/// published TFLOPS. Taken for every GPU, as no such step is published of another.
 double training_speed(Simulator& simulator);
 inline constexpr double kAnchorTflops = 548.1;
 TrainingRun training_anchor();
@@ -38,14 +38,15 @@ struct LayerSeconds {
 };
 LayerSeconds predict_layer(const TrainingRun& run, Simulator& simulator);
 
-/// What such predictions rest on, on a cluster.
-std::vector<Constant> training_constants(const std::string& cluster);
+/// What such predictions rest on, on a cluster. `speed`: what a table owes to training_speed().
+std::vector<Constant> training_constants(const std::string& cluster, Mark speed);
 
-bool contains(std::string_view text, std::string_view part);
+/// Of the cluster's peak.
+double utilisation(const TrainingRun& run, Simulator& simulator,
+                   const FlopsConvention& convention = kModelFlops);
 
-/// The whole number behind `key` in the column config, as 4 behind "tp=" in "tp=4 ulysses=2"; 1 if
-/// there is none.
-int degree(const PublishedRow& row, std::string_view key);
+/// The column gpus. Throws invalid_argument, naming the place, for what can be none.
+int gpus(const PublishedRow& row);
 
 /// "41.5%" as 0.415, "2.88x" as 2.88. Throws invalid_argument, naming place and column.
 double ratio(const PublishedRow& row, std::string_view column);

@@ -21,15 +21,6 @@ namespace {
 constexpr std::int64_t kLong = 32 << 10;
 constexpr std::int64_t kGqaTokens = 32 << 10;  // 4Ki on each of 8, by the authors' arithmetic
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-/// 1 if it is not said.
-std::int64_t ulysses_degree(const PublishedRow& row, std::string_view key) {
-  return static_cast<std::int64_t>(row.number_behind("config", key).value_or(1));
-}
-
 /// By the words of metrics and configurations.
 std::string layout_of(std::string_view text) {
   if (contains(text, "zigzag") || contains(text, "lb-ring")) return "zigzag";
@@ -129,13 +120,13 @@ Table read(const std::vector<PublishedRow>& rows, const Merging& merging) {
       continue;
     }
     const std::string& metric = row["metric"];
-    Point point = usp_point(row, row.integer("seq"), ulysses_degree(row, "ulysses="));
+    Point point = usp_point(row, row.integer("seq"), row.degree("ulysses="));
     point.layout = layout_of(metric);
     point.pass = pass_of(metric);
     for (const std::string_view library : {"fa3", "fa4", "cudnn"}) {
       if (contains(row["config"], library)) point.kernel = concat("modelled:", library);
     }
-    figures.push_back(figure(row.name(), point, row.number("value"), packing_of(metric)));
+    figures.push_back(figure(row.name(), point, row.figure("value"), packing_of(metric)));
   }
   Table table = table_of(std::move(figures), rows, merging);
   table.omissions = std::move(omissions);
@@ -176,12 +167,12 @@ Table read_attention_operator(const std::vector<PublishedRow>& rows) {
 Table read_usp_gqa(const std::vector<PublishedRow>& rows) {
   std::vector<OperatorFigure> figures;
   for (const PublishedRow& row : rows) {
-    Point point = usp_point(row, kGqaTokens, ulysses_degree(row, "u="));
+    Point point = usp_point(row, kGqaTokens, row.degree("u="));
     point.layout = layout_of(row["config"]);
     std::size_t which = 0;
     for (const char* pass : {"forward", "both"}) {
       point.pass = pass;
-      figures.push_back(figure(row.name(pass), point, row.number("value", which++)));
+      figures.push_back(figure(row.name(pass), point, row.figure("value", which++)));
     }
   }
   return table_of(std::move(figures), rows, {true, Mark::fit});

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/training/step_flops.hpp"
 #include "bench/validate/tables/tables.hpp"
 #include "bench/validate/tables/training_run.hpp"
 
@@ -30,19 +29,16 @@ TrainingRun run_of(const PublishedRow& row) {
 
 TrainingRun mixed_run(const PublishedRow& row) {
   TrainingRun run = run_of(row);
-  run.config.tensor = degree(row, "tp=");
-  run.config.ulysses = degree(row, "ulysses=");
-  run.config.ring = degree(row, "ring=");
+  run.config.tensor = row.degree("tp=");
+  run.config.ulysses = row.degree("ulysses=");
+  run.config.ring = row.degree("ring=");
   const std::int64_t replica = run.config.gpus();
-  run.config.data = static_cast<int>(row.integer("gpus") / replica);
+  run.config.data = static_cast<int>(gpus(row) / replica);
   return run;
 }
 
-double utilisation(const TrainingRun& run, Simulator& simulator) {
-  const double seconds = predict(run, simulator).seconds.total();
-  return flops_per_second(run.model, run.config, kModelFlops, seconds) /
-         simulator.cluster(run.cluster).gpu.flops_per_second;
-}
+/// Of each table by itself.
+std::string metric_of(const PublishedRow& row) { return "MFU, " + row["figure_id"]; }
 
 }  // namespace
 
@@ -50,7 +46,7 @@ bool has_usp_training(const PublishedRow& row) { return is_usp_step(row); }
 
 Table read_usp_training(const std::vector<PublishedRow>& rows) {
   Table table;
-  table.constants = training_constants("a800");
+  table.constants = training_constants("a800", Mark::fit);
   constexpr double kPeak = 312;  // TFLOP/s
   for (const PublishedRow& row : rows) {
     const bool data_parallel = row["figure_id"] == "F5";
@@ -60,13 +56,13 @@ Table read_usp_training(const std::vector<PublishedRow>& rows) {
     }
     TrainingRun run = data_parallel ? run_of(row) : mixed_run(row);
     if (data_parallel) {
-      run.config.data = static_cast<int>(row.integer("gpus"));
+      run.config.data = gpus(row);
       table.omissions.push_back({row.name("SP"), "which degrees it used is not said"});
     }
-    table.figures.push_back({row.name(data_parallel ? "DP" : ""),
-                             row["model"] + ", " + row["seq"] + " tokens", "MFU",
-                             row.number("value") / kPeak,
-                             [run](Simulator& simulator) { return utilisation(run, simulator); }});
+    table.figures.push_back(
+        {row.name(data_parallel ? "DP" : ""), row["model"] + ", " + row["seq"] + " tokens",
+         metric_of(row), row.figure("value") / kPeak,
+         [run](Simulator& simulator) { return utilisation(run, simulator); }, Mark::fit});
   }
   return table;
 }
