@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "attention/closed_forms/forward_seconds.hpp"
-
 namespace ringspan::bench {
 namespace {
 
@@ -76,8 +74,8 @@ CollectiveCost message_cost(const comm::Cluster& cluster, const RankGroup& group
 }
 
 double overlapped_seconds(double kernel_seconds, double message_seconds, double slowdown) {
-  return std::max(attention::slowed_seconds(kernel_seconds, message_seconds, slowdown),
-                  message_seconds);
+  const double slowed = kernel_seconds + message_seconds * (1 - 1 / slowdown);
+  return std::max(slowed, message_seconds);
 }
 
 }  // namespace ringspan::bench
