@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -63,8 +64,7 @@ int run(std::span<const char* const> arguments) {
       {"primitives",
        "Times rings, all-to-alls and collectives over sizes, and checks what they moved.",
        primitive_option_entries()},
-      {"plan",
-       "Predicts how a model's training step is best spread over a cluster, and says why.",
+      {"plan", "Predicts how a model's training step is best spread over a cluster, and says why.",
        plan_option_entries()},
       {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
        probe_option_entries()},
@@ -87,6 +87,8 @@ int run(std::span<const char* const> arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Who reads no more is no reason to die: a simulation that has ended is awaited anyway.
+  std::signal(SIGPIPE, SIG_IGN);
   spdlog::set_default_logger(spdlog::stderr_color_st("ringspan"));
   spdlog::set_pattern("%n: %v");
   try {

@@ -115,6 +115,13 @@ TEST_F(CliTest, CtrlCKeepsFinishedRows) {
   EXPECT_EQ(rows[0][column("status")], "ok");
 }
 
+TEST_F(CliTest, NobodyWhoReadsIsNoReasonToDie) {
+  launcher_ = {"/bin/sh", "-c", R"({ sleep 0.2; "$@"; echo "status $?" >&2; } | true)", "sh"};
+  const Outcome outcome = run({"info"});
+  EXPECT_TRUE(outcome.err.ends_with("status 0\n") || outcome.err.ends_with("status 1\n"))
+      << outcome.err;
+}
+
 TEST_F(CliTest, SaysWhatCheckDidNotCompare) {
   const auto checked = [&](const char* pass, const char* tokens) {
     const Outcome outcome = tiny({"--schedule", "ring", "--ranks", "2", "--check", "--pass", pass,
