@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <iterator>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "bench/ask/cluster_file.hpp"
 #include "bench/interrupt.hpp"
@@ -58,10 +60,20 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
+// Set in the environment of children: one that did not know the command, as a test's executable
+// does not, would start children of its own without end.
+constexpr char kIsChild[] = "RINGSPAN_SIMULATES";
+
 /// This program once more. It is killed if nobody waits for its end.
 class Child {
  public:
   Child() {
+    RINGSPAN_REQUIRE(std::getenv(kIsChild) == nullptr,
+                     "simulation: only the ringspan command can simulate a point");
+    std::string child = concat(kIsChild, "=1");
+    std::vector<char*> environment{child.data()};
+    for (char** variable = environ; *variable; ++variable) environment.push_back(*variable);
+    environment.push_back(nullptr);
     const std::string command(kSimulateCommand);
     const char* const arguments[] = {"ringspan", command.c_str(), nullptr};
     posix_spawn_file_actions_t actions;
@@ -69,7 +81,7 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions, to_.out(), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, from_.in(), STDOUT_FILENO);
     const int error = posix_spawn(&process_, "/proc/self/exe", &actions, nullptr,
-                                  const_cast<char* const*>(arguments), environ);
+                                  const_cast<char* const*>(arguments), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) process_ = 0;
     require_system(error, "cannot start a process");
