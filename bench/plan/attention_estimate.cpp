@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "attention/closed_forms.hpp"
+#include "bench/interrupt.hpp"
 #include "bench/plan/tensor_share.hpp"
 #include "bench/run/rank_run.hpp"
 #include "bench/run/simulation_process.hpp"
 #include "bench/training/collective_seconds.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -90,6 +92,28 @@ double least_slowdown(const comm::Cluster& cluster, const Sent& sent) {
 
 }  // namespace
 
+double AttentionEstimate::seconds_left() const {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
+  return options_.time_limit - taken.count();
+}
+
+void AttentionEstimate::require_time() const {
+  if (seconds_left() > 0) return;
+  throw Error(ErrorKind::aborted,
+              concat("the plan took longer than --time-limit ", options_.time_limit, " s"));
+}
+
+Measurement AttentionEstimate::simulate(const Point& point, const comm::Cluster& share) const {
+  MeasureOptions measure;
+  measure.point_timeout = std::max(seconds_left(), 0.0);
+  try {
+    return simulate_apart(point, measure, share);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::aborted && !interrupted()) require_time();
+    throw;
+  }
+}
+
 /// Of the heads that a rank has after all-to-alls. A longer ring takes no less for its tokens.
 double AttentionEstimate::kernel_seconds(const Mix& mix, const std::string& pass,
                                          int longest_ring) {
@@ -102,8 +126,11 @@ double AttentionEstimate::kernel_seconds(const Mix& mix, const std::string& pass
                                     : mix.schedule == "striped" ? mix.schedule
                                                                 : "zigzag";
   const Point point = point_of(options_, options_.cluster, all_heads, schedule, pass);
-  const auto [known, fresh] = kernels_.emplace(point, 0);
-  if (fresh) known->second = simulate_apart(point, {}, options_.cluster).times.compute[0];
+  auto known = kernels_.find(point);
+  if (known == kernels_.end()) {
+    const double seconds = simulate(point, options_.cluster).times.compute[0];
+    known = kernels_.emplace(point, seconds).first;
+  }
 
   const std::int64_t split = options_.model.heads / config.tensor;
   const std::int64_t heads = (split + config.ulysses - 1) / config.ulysses;
@@ -130,6 +157,7 @@ const LeastTraffic& AttentionEstimate::traffic(const comm::Cluster& share, const
 }
 
 AttentionPass AttentionEstimate::bound(const Mix& mix, const std::string& pass, int longest_ring) {
+  require_time();
   TrainingConfig one = mix.config;
   one.micro_batch = 1;
   const int tensor = one.tensor;
@@ -168,8 +196,8 @@ const AttentionCost& AttentionEstimate::simulated(const Mix& mix) {
   const Point forward = point("forward"), backward = point("backward");
   const Key key(mix.config.tensor, backward);
   if (const auto known = simulated_.find(key); known != simulated_.end()) return known->second;
-  auto forth = std::async(std::launch::async, [&] { return simulate_apart(forward, {}, share); });
-  const Measurement back = simulate_apart(backward, {}, share);
+  auto forth = std::async(std::launch::async, [&] { return simulate(forward, share); });
+  const Measurement back = simulate(backward, share);
   const AttentionCost cost{attention_pass(forth.get()), attention_pass(back),
                            attention_workspace(backward, back)};
   return simulated_.emplace(key, cost).first->second;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,7 +23,8 @@ struct LeastTraffic {
 };
 
 /// What the attention of a mix costs, of one layer and one micro-batch. What it has answered once
-/// it remembers.
+/// it remembers. From its beginning on it has the time limit of the options; what takes longer
+/// throws aborted.
 class AttentionEstimate {
  public:
   explicit AttentionEstimate(const PlanOptions& options) : options_(options) {}
@@ -45,9 +47,13 @@ class AttentionEstimate {
   AttentionCost at_best(const Mix& mix, int longest_ring);
   AttentionPass bound(const Mix& mix, const std::string& pass, int longest_ring);
   double kernel_seconds(const Mix& mix, const std::string& pass, int longest_ring);
+  double seconds_left() const;
+  void require_time() const;
+  Measurement simulate(const Point& point, const comm::Cluster& share) const;
   const LeastTraffic& traffic(const comm::Cluster& share, const Point& point, int tensor);
 
   const PlanOptions& options_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::map<Point, double> kernels_;      // of all heads
   std::map<Key, LeastTraffic> traffic_;  // of one sequence
   std::map<Key, AttentionCost> simulated_;

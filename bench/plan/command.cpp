@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <csignal>
 #include <exception>
 #include <string>
 
@@ -34,7 +33,6 @@ int plan(const PlanOptions& options, const Processes& processes) {
   SearchResult result;
   std::exception_ptr failure;
   catch_interrupt();
-  std::signal(SIGPIPE, SIG_IGN);  // of whichever of two simulations dies
   processes.in_first([&] {
     try {
       require_possible(options);
@@ -50,8 +48,9 @@ int plan(const PlanOptions& options, const Processes& processes) {
     }
     if (failure) std::rethrow_exception(failure);
     const Reasons why = reasons(options, result);
+    if (!result.unsimulated.empty()) spdlog::warn("{}", result.unsimulated);
     fmt::print("{}", options.json ? json(options, result, why) : table(options, result, why));
-    return std::to_string(result.candidates.front().fits ? kExitOk : kExitFailed);
+    return std::to_string(result.found() ? kExitOk : kExitFailed);
   });
   return std::stoi(status);
 }

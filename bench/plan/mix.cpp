@@ -8,12 +8,9 @@
 namespace ringspan::bench {
 namespace {
 
-std::vector<int> divisors(std::int64_t number) {
-  std::vector<int> result;
-  for (int divisor = 1; divisor <= number; ++divisor) {
-    if (number % divisor == 0) result.push_back(divisor);
-  }
-  return result;
+/// Of a node that runs anything.
+std::int64_t gpus_in_node(const PlanOptions& options) {
+  return std::min<std::int64_t>(options.ranks, options.cluster.gpus_per_node);
 }
 
 class Mixes {
@@ -25,9 +22,10 @@ class Mixes {
     config.sequence_length = options_.sequence_length;
     config.global_batch = options_.global_batch;
     for (const int data : divisors(options_.ranks)) {
-      if (options_.global_batch % data != 0) continue;
+      if (!data_refusal(options_, data).empty()) continue;
       config.data = data;
       for (const int tensor : divisors(options_.ranks / data)) {
+        if (!tensor_refusal(options_, tensor).empty()) continue;
         config.tensor = tensor;
         for (const int ulysses : divisors(options_.ranks / data / tensor)) {
           config.ulysses = ulysses;
@@ -48,12 +46,7 @@ class Mixes {
   }
 
   bool legal(const TrainingConfig& config) const {
-    const std::int64_t node = options_.cluster.gpus_per_node;
-    const std::int64_t in_node = std::min(options_.ranks, node);
-    const std::int64_t group = config.tensor * config.sequence_parallel();
-    return node % config.tensor == 0 && in_node % config.tensor == 0 &&
-           config.ulysses <= options_.model.heads / config.tensor &&
-           (in_node % group == 0 || group % in_node == 0) &&
+    return config.ulysses <= options_.model.heads / config.tensor &&
            broken_rules(options_.model, options_.cluster, config).empty();
   }
 
@@ -97,6 +90,37 @@ std::string text(const Mix& mix) {
   return mix.whole_sequences()
              ? text
              : concat(text, " (", mix.schedule, config.ring_inner ? ", ring inner" : "", ")");
+}
+
+std::string data_refusal(const PlanOptions& options, int data) {
+  if (options.global_batch % data != 0) {
+    return concat("data ", data, ": a batch of ", options.global_batch, " is no multiple of it");
+  }
+  const std::int64_t group = options.ranks / data, in_node = gpus_in_node(options);
+  if (in_node % group == 0 || group % in_node == 0) return "";
+  return concat("data ", data, ": groups of ", group, " GPUs are neither whole nodes of ", in_node,
+                " nor an even part of one");
+}
+
+std::string tensor_refusal(const PlanOptions& options, int tensor) {
+  const std::int64_t node = options.cluster.gpus_per_node;
+  if (node % tensor != 0 || gpus_in_node(options) % tensor != 0) {
+    return concat("tensor-parallel degree ", tensor, ": it must divide the ", gpus_in_node(options),
+                  " GPUs of a node that has ", node);
+  }
+  TrainingConfig config;
+  config.sequence_length = config.global_batch = 1;
+  config.tensor = tensor;
+  const auto broken = broken_rules(options.model, options.cluster, config);
+  return broken.empty() ? "" : broken.front();
+}
+
+std::vector<int> divisors(std::int64_t number) {
+  std::vector<int> result;
+  for (int divisor = 1; divisor <= number; ++divisor) {
+    if (number % divisor == 0) result.push_back(divisor);
+  }
+  return result;
 }
 
 std::vector<Mix> mixes(const PlanOptions& options) { return Mixes(options).all(); }

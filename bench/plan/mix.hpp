@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +27,12 @@ std::string text(const Mix& mix);
 /// groups stay inside a node, where their messages, which nothing hides, are cheap; a group of
 /// ranks that share sequences is whole nodes or an even part of one.
 std::vector<Mix> mixes(const PlanOptions& options);
+
+/// The rule that forbids a degree, whatever the others are; empty: there are mixes that have it.
+/// Degrees must divide the ranks.
+std::string data_refusal(const PlanOptions& options, int data);
+std::string tensor_refusal(const PlanOptions& options, int tensor);
+
+std::vector<int> divisors(std::int64_t number);
 
 }  // namespace ringspan::bench

@@ -27,14 +27,17 @@ constexpr OptionEntry kEntries[] = {
     {"--seq", "tokens of a sequence"},
     {"--global-batch", "sequences of a step [1]"},
     {"--memory-limit", "bytes that a step may take of each GPU [what a GPU has]"},
+    {"--time-limit", "seconds that planning may take; what it leaves is only bounded [600]"},
     {"--json", "print JSON", true},
 };
 
 constexpr std::string_view kShape[] = {"--heads",  "--kv-heads",   "--head-dim",   "--layers",
                                        "--hidden", "--ffn-hidden", "--vocabulary", "--gated"};
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
-constexpr std::int64_t kMostSize = std::int64_t{1} << 24;  // of a part of a model
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;  // so that pairs of them can be counted
+constexpr std::int64_t kMostSize = std::int64_t{1} << 24;    // of a part of a model
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
+constexpr std::int64_t kMostSeconds = 1'000'000;
+constexpr double kMostElements = 1LL << 54;  // of a tensor: so many bytes per element fit
 
 bool given(const OptionTexts& texts, std::string_view option) { return texts.count(option) > 0; }
 
@@ -53,7 +56,10 @@ std::int64_t integer(const OptionTexts& texts, std::string_view option, std::int
 
 std::int64_t integer(const OptionTexts& texts, std::string_view option, std::int64_t most,
                      std::int64_t otherwise) {
-  return given(texts, option) ? integer(texts, option, most) : otherwise;
+  if (given(texts, option)) return integer(texts, option, most);
+  RINGSPAN_REQUIRE(otherwise <= most, option, ": ", otherwise,
+                   ", which it is unless given, is too large; the most is ", most);
+  return otherwise;
 }
 
 Model own_model(const OptionTexts& texts) {
@@ -62,6 +68,9 @@ Model own_model(const OptionTexts& texts) {
   model.heads = integer(texts, "--heads", kMostSize);
   model.kv_heads = integer(texts, "--kv-heads", kMostSize, model.heads);
   model.head_dim = integer(texts, "--head-dim", kMostSize);
+  RINGSPAN_REQUIRE(model.heads * model.head_dim <= kMostSize, "--heads: times ", model.head_dim,
+                   " of --head-dim, ", model.heads, " are too many; the most is ",
+                   kMostSize / model.head_dim);
   model.layers = integer(texts, "--layers", kMostSize);
   model.hidden = integer(texts, "--hidden", kMostSize, model.heads * model.head_dim);
   model.ffn_hidden = integer(texts, "--ffn-hidden", kMostSize, 4 * model.hidden);
@@ -93,6 +102,19 @@ comm::Cluster chosen_cluster(const OptionTexts& texts) {
   return {};
 }
 
+/// No tensor of a step, activations or weights, has more elements than can be counted on.
+void require_countable(const PlanOptions& options) {
+  const Model& model = options.model;
+  const std::int64_t widest =
+      std::max({model.heads * model.head_dim, model.hidden, model.ffn_hidden, model.vocabulary});
+  const double elements = static_cast<double>(options.sequence_length) *
+                          static_cast<double>(options.global_batch) * static_cast<double>(widest);
+  RINGSPAN_REQUIRE(elements <= kMostElements, "--seq: ", options.global_batch, " sequences of ",
+                   options.sequence_length, " tokens, ", widest,
+                   " elements each, are too many; the most is ",
+                   static_cast<std::int64_t>(kMostElements), " elements");
+}
+
 /// Parts of a node, or whole ones.
 void require_ranks(const comm::Cluster& cluster, std::int64_t ranks) {
   const std::int64_t node = cluster.gpus_per_node;
@@ -117,6 +139,8 @@ PlanOptions plan_options(const OptionTexts& texts) {
   options.global_batch = integer(texts, "--global-batch", kMostSize, 1);
   const std::int64_t memory = options.cluster.gpu.memory_bytes;
   options.memory_limit = static_cast<double>(integer(texts, "--memory-limit", kMostBytes, memory));
+  options.time_limit = static_cast<double>(integer(texts, "--time-limit", kMostSeconds, 600));
+  require_countable(options);
   options.json = given(texts, "--json");
   return options;
 }

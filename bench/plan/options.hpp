@@ -18,6 +18,7 @@ struct PlanOptions {
   std::int64_t sequence_length = 1;
   std::int64_t global_batch = 1;  // sequences of a step
   double memory_limit = 0;        // bytes of each GPU
+  double time_limit = 600;        // seconds that planning may take
   bool json = false;
 };
 

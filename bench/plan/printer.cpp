@@ -92,7 +92,10 @@ std::string table(const PlanOptions& options, const SearchResult& result, const 
     if (!candidate.fits || !candidate.simulated || place == kMostRows) break;
     text += line(options, ++place, candidate);
   }
-  if (place == 0) text += "     nothing fits\n";
+  if (!result.found()) {
+    text += result.candidates.front().fits ? "     nothing that was simulated fits\n"
+                                           : "     nothing fits\n";
+  }
   text += "\n";
   for (const std::string& reason : reasons.best) text += fmt::format("{}\n", reason);
   if (!reasons.ruled_out.empty()) text += "\nNot the best:\n";

@@ -26,13 +26,16 @@ struct Family {
 class Why {
  public:
   Why(const PlanOptions& options, const SearchResult& result)
-      : options_(options), candidates_(result.candidates), best_(result.candidates.front()) {}
+      : options_(options),
+        candidates_(result.candidates),
+        best_(result.candidates.front()),
+        found_(result.found()) {}
 
   Reasons reasons() const {
     Reasons reasons;
-    if (best_.fits) reasons.best = why_best();
+    if (found_) reasons.best = why_best();
     for (const Family& family : families()) {
-      if (best_.fits && family.has(best_.mix)) continue;
+      if (found_ && family.has(best_.mix)) continue;
       reasons.ruled_out.push_back({family.what, why_not(family)});
     }
     return reasons;
@@ -43,7 +46,7 @@ class Why {
     const auto is = [](std::string_view schedule) {
       return [schedule](const Mix& mix) { return mix.schedule == schedule; };
     };
-    const auto only_for_several = [] { return string("there is one GPU for each sequence"); };
+    const auto only_for_several = [] { return string("there is one GPU"); };
     return {
         {"no sequence parallelism", is("none"), [this] { return why_not_whole(); }},
         {"Ulysses alone", is("ulysses"), [this] { return why_not_ulysses(); }},
@@ -51,16 +54,11 @@ class Why {
          [](const Mix& mix) { return mix.schedule == "zigzag" || mix.schedule == "striped"; },
          only_for_several},
         {"all-gather of K and V", is("all_gather_kv"), only_for_several},
-        {"Ulysses and ring", is("usp"),
-         [] { return string("no two degrees above 1 multiply to the GPUs of a sequence"); }},
+        {"Ulysses and ring", is("usp"), [this] { return why_not_both(); }},
         {"data parallelism", [](const Mix& mix) { return mix.config.data > 1; },
          [this] { return why_no_data(); }},
         {"tensor parallelism", [](const Mix& mix) { return mix.config.tensor > 1; },
-         [this] {
-           return fmt::format("no degree divides {} heads, {} KV heads and a node of {} GPUs",
-                              options_.model.heads, options_.model.kv_heads,
-                              options_.cluster.gpus_per_node);
-         }},
+         [this] { return why_no_tensor(); }},
     };
   }
 
@@ -69,7 +67,9 @@ class Why {
         std::find_if(candidates_.begin(), candidates_.end(),
                      [&](const Candidate& candidate) { return family.has(candidate.mix); });
     if (found == candidates_.end()) return family.why_none();
-    string why = found->fits ? why_slower(*found) : why_too_large(*found);
+    string why = !found->fits ? why_too_large(*found)
+                 : found_     ? why_slower(*found)
+                              : text(found->mix) + " may fit; it was not simulated";
     const TrainingConfig& config = found->mix.config;
     const std::int64_t kv_heads = options_.model.kv_heads / config.tensor;
     if (config.ulysses > kv_heads && kv_heads > 0 && family.what == "Ulysses alone") {
@@ -134,19 +134,59 @@ class Why {
         options_.ranks, tensor, replicas, batch, nearest * replicas);
   }
 
-  /// The nearest batch that has a divisor in common with the ranks.
+  /// Replicas that the batch allows, but not the nodes; the nearest batch that allows others.
   string why_no_data() const {
-    const std::int64_t batch = options_.global_batch;
     if (options_.ranks == 1) return "there is one GPU";
-    const auto divisible = [&](std::int64_t other) {
-      return other > 1 && std::gcd(other, options_.ranks) > 1;
+    string why;
+    for (const int data : divisors(std::gcd(options_.global_batch, options_.ranks))) {
+      if (data > 1) why += data_refusal(options_, data) + "; ";
+    }
+    if (why.empty()) {
+      why = fmt::format("{} GPUs and a batch of {} have no divisor in common but 1; ",
+                        options_.ranks, options_.global_batch);
+    }
+    return fmt::format("{}the nearest batch that can be divided is {}", why, nearest_batch());
+  }
+
+  std::int64_t nearest_batch() const {
+    const std::vector<int> degrees = divisors(options_.ranks);
+    const auto divisible = [&](std::int64_t batch) {
+      PlanOptions other = options_;
+      other.global_batch = batch;
+      return batch > 1 && std::any_of(degrees.begin() + 1, degrees.end(),
+                                      [&](int data) { return data_refusal(other, data).empty(); });
     };
     std::int64_t away = 1;
-    while (!divisible(batch - away) && !divisible(batch + away)) ++away;
-    return fmt::format(
-        "{} GPUs and a batch of {} have no divisor in common but 1; the nearest batch with one is "
-        "{}",
-        options_.ranks, batch, divisible(batch - away) ? batch - away : batch + away);
+    while (!divisible(options_.global_batch - away) && !divisible(options_.global_batch + away)) {
+      ++away;
+    }
+    const std::int64_t less = options_.global_batch - away;
+    return divisible(less) ? less : options_.global_batch + away;
+  }
+
+  string why_no_tensor() const {
+    const std::int64_t node = options_.cluster.gpus_per_node;
+    if (options_.ranks == 1) return "there is one GPU";
+    if (node == 1) return "nodes have one GPU each";
+    string why;
+    for (const int tensor : divisors(options_.ranks)) {
+      if (tensor == 1 || tensor > node) continue;
+      why += (why.empty() ? "" : "; ") + tensor_refusal(options_, tensor);
+    }
+    return why;
+  }
+
+  /// Without tensor parallelism, which takes heads from Ulysses.
+  string why_not_both() const {
+    std::int64_t least = 0;  // Ulysses ranks beside a ring
+    for (const Candidate& candidate : candidates_) {
+      const std::int64_t group = candidate.mix.config.sequence_parallel();
+      const std::vector<int> degrees = divisors(group);  // 1, least, ..., group
+      if (degrees.size() > 2 && (least == 0 || degrees[1] < least)) least = degrees[1];
+    }
+    if (least == 0) return "no two degrees above 1 multiply to the GPUs of a sequence";
+    return fmt::format("heads {} < ranks {}: the smallest Ulysses group has no head for every rank",
+                       options_.model.heads, least);
   }
 
   std::int64_t most_tensor() const {
@@ -159,12 +199,13 @@ class Why {
 
   string why_not_ulysses() const {
     const std::int64_t heads = options_.model.heads;
-    std::int64_t group = options_.ranks;  // the smallest that any mix has
+    if (options_.ranks == 1) return "there is one GPU";
+    std::int64_t group = options_.ranks;  // the smallest of several GPUs that any mix has
     for (const Candidate& candidate : candidates_) {
       const TrainingConfig& config = candidate.mix.config;
-      group = std::min(group, config.sequence_parallel() * config.tensor);
+      const std::int64_t other = config.sequence_parallel() * config.tensor;
+      if (other > 1) group = std::min(group, other);
     }
-    if (group <= heads) return "there is one GPU for each sequence";
     return fmt::format("heads {} < ranks {}: pure Ulysses has no head for every rank", heads,
                        group);
   }
@@ -243,6 +284,7 @@ class Why {
   const PlanOptions& options_;
   const std::vector<Candidate>& candidates_;
   const Candidate& best_;
+  const bool found_;
 };
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "bench/interrupt.hpp"
 #include "bench/plan/attention_estimate.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -62,21 +64,34 @@ class Search {
     std::stable_sort(found_.begin(), found_.end(), before);
     for (Candidate& candidate : found_) {
       if (!candidate.fits || cannot_matter(candidate)) break;
-      candidate = best_variant(options_, candidate.mix, attention_.at_best_in_ring(candidate.mix));
-      if (!candidate.fits || cannot_matter(candidate)) continue;
-      const double bound = candidate.seconds();
-      candidate = best_variant(options_, candidate.mix, attention_.simulated(candidate.mix));
-      candidate.simulated = true;
-      candidate.bound_seconds = bound;
-      if (candidate.fits) note_time(candidate);
+      try {
+        improve(candidate);
+      } catch (const Error& error) {
+        const bool late = error.kind() == ErrorKind::aborted && !interrupted();
+        if (!late && error.kind() != ErrorKind::invalid_argument) throw;
+        // Its lower bound stands.
+        unsimulated_ = concat(text(candidate.mix), " was not simulated: ", error.what());
+        if (late) break;
+      }
     }
     const std::size_t considered = found_.size();
     std::stable_sort(found_.begin(), found_.end(), ranked_before);
     drop_other_micro_batches();
-    return {std::move(found_), considered, attention_.simulations()};
+    return {std::move(found_), considered, attention_.simulations(), std::move(unsimulated_)};
   }
 
  private:
+  /// A closer bound, then a simulation if that still matters.
+  void improve(Candidate& candidate) {
+    candidate = best_variant(options_, candidate.mix, attention_.at_best_in_ring(candidate.mix));
+    if (!candidate.fits || cannot_matter(candidate)) return;
+    const double bound = candidate.seconds();
+    candidate = best_variant(options_, candidate.mix, attention_.simulated(candidate.mix));
+    candidate.simulated = true;
+    candidate.bound_seconds = bound;
+    if (candidate.fits) note_time(candidate);
+  }
+
   bool cannot_matter(const Candidate& candidate) const {
     if (attention_.simulations() >= kMostSimulations) return true;
     const auto shorter = std::count_if(times_.begin(), times_.end(), [&](const auto& known) {
@@ -111,6 +126,7 @@ class Search {
   AttentionEstimate attention_;
   std::vector<Candidate> found_;
   std::map<decltype(degrees({})), double> times_;  // of what was simulated and fits
+  std::string unsimulated_;
 };
 
 }  // namespace

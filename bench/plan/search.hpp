@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "bench/plan/mix.hpp"
@@ -30,10 +31,15 @@ struct SearchResult {
   std::vector<Candidate> candidates;
   std::size_t considered = 0;   // mixes
   std::size_t simulations = 0;  // of attention, forward and backward
+  std::string unsimulated;      // what kept some of those that matter from being simulated
+
+  /// The first fits. A lower bound says that only of what does not.
+  bool found() const { return candidates.front().fits && candidates.front().simulated; }
 };
 
 /// The best way to spread a step. Every mix has a lower bound; mixes are simulated from the lowest
-/// bound on, until what is left cannot be among the best few.
+/// bound on, until what is left cannot be among the best few, or time is up. Throws aborted after
+/// an interrupt, or if there is no time even for bounds.
 SearchResult search(const PlanOptions& options);
 
 }  // namespace ringspan::bench

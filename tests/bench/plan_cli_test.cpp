@@ -35,8 +35,20 @@ TEST_F(PlanCliTest, ABatchThatCannotBeDividedSaysWhichCan) {
                            "--seq", "1Ki", "--global-batch", "7"});
   EXPECT_EQ(best(found).at("data"), 1);
   EXPECT_THAT(why_not(found, "data parallelism"),
-              HasSubstr("a batch of 7 have no divisor in common but 1; the nearest batch with one "
-                        "is 6"));
+              HasSubstr("a batch of 7 have no divisor in common but 1; the nearest batch that can "
+                        "be divided is 6"));
+}
+
+// One head leaves few mixes, so that their bounds take moments, unlike a ring's simulation.
+TEST_F(PlanCliTest, WhatWasNotSimulatedInTimeIsNoAnswer) {
+  const Outcome outcome =
+      run({"plan", "--cluster", "h800", "--heads", "1", "--head-dim", "128", "--layers", "2",
+           "--seq", "1Mi", "--ranks", "512", "--time-limit", "2"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("was not simulated: the plan took longer than --time-limit 2 s"));
+  EXPECT_THAT(outcome.out, HasSubstr("nothing that was simulated fits"));
+  EXPECT_THAT(outcome.out, HasSubstr("ring 512 (zigzag) may fit; it was not simulated"));
 }
 
 TEST_F(PlanCliTest, SaysTheSameAgain) {
@@ -68,6 +80,15 @@ TEST_F(PlanCliTest, BadInputIsRefusedInOneLine) {
   refused({"--heads", "8", "--cluster", "h800"}, "--head-dim: a plan needs it");
   refused({"--heads", "8", "--head-dim", "64", "--layers", "2", "--kv-heads", "3"},
           "--kv-heads: 3 do not divide 8 heads");
+  const Words huge{"--heads", "16Mi", "--head-dim", "16Mi", "--layers", "2"};
+  refused(huge, "--heads: times 16777216 of --head-dim, 16777216 are too many; the most is 1");
+  refused({"--heads", "8", "--head-dim", "64", "--layers", "2", "--hidden", "16Mi"},
+          "--ffn-hidden: 67108864, which it is unless given, is too large; the most is 16777216");
+  refused({"--model", "llama3-8b", "--cluster", "h800", "--seq", "4Gi"},
+          "--seq: 4294967296 is too large; the most is 2147483648");
+  refused({"--model", "llama3-8b", "--cluster", "h800", "--seq", "1Gi", "--global-batch", "16Mi"},
+          "--seq: 16777216 sequences of 1073741824 tokens, 128256 elements each, are too many");
+  refused_with({"--time-limit", "0"}, "--time-limit: 0 is too small; the least is 1");
   refused_with({"--heads", "8"}, "--model: stands in place of --heads");
   refused_with({"--ranks", "2048"}, "--ranks: 2048 GPUs, but cluster 'h800' has 1024");
   refused_with({"--ranks", "12"}, "12 GPUs are no whole nodes of 8; take 8 or 16");
