@@ -5,7 +5,7 @@ import csv
 
 import pytest
 import synthetic_rows
-from conftest import report
+from conftest import SOURCE, report
 from report_page.validation import COLUMNS, read_validation
 from report_page.validation_section import scores
 
@@ -104,3 +104,8 @@ def test_a_number_that_is_none_is_named_by_line_and_column(tmp_path):
     done = report(rows, "-o", tmp_path / "report.html", "--validation", validation)
     assert done.returncode == 2
     assert done.stderr == f"report: {validation}:3: naive is 'fast'; expected a finite number\n"
+
+
+def test_the_report_can_show_what_is_kept(tmp_path):
+    kept = read_validation(SOURCE / "results/validation/published.csv")
+    assert sum(len(table.predicted()) for table in kept) > 100
