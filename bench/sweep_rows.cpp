@@ -127,12 +127,12 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
   if (point.has_backward()) note_unchecked(measurement);
   if (measurement.costs) note_costs(*measurement.costs);
   if (point.simulated() && point.all_to_all == "automatic") {
-    note_costs({.transport = point.transport,
-                .ranks = static_cast<int>(point.ranks),
-                .nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) /
-                                          point.ranks_per_node),
-                .ranks_per_node = static_cast<int>(point.ranks_per_node),
-                .costs = message_costs(cluster(point))});
+    note_costs(
+        {.transport = point.transport,
+         .ranks = static_cast<int>(point.ranks),
+         .nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node),
+         .ranks_per_node = static_cast<int>(point.ranks_per_node),
+         .costs = message_costs(cluster(point))});
   }
   if (row.status == "ok") row.status = judged_speed(point, *row.result);
   if (row.status == "ok") fill_efficiencies(row, finished_);
