@@ -155,7 +155,7 @@ TEST(TrainingMemoryTest, ZeroShardsOptimizerThenGradientsThenParameters) {
   config.data = 2;
   const double held = static_cast<double>(parameters(llama));
   const auto close = [](double value, double expected) {
-    EXPECT_NEAR(value / expected, 1, 1e-5);  // biggest difference: the last norm
+    EXPECT_NEAR(value / expected, 1, 1e-6);  // biggest difference: the last norm
   };
   for (int stage = 0; stage <= 3; ++stage) {
     config.zero_stage = stage;
