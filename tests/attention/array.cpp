@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <ostream>
 #include <random>
-#include <sstream>
 
 #include "attention/kernels/scalar.hpp"
 
@@ -20,26 +20,82 @@ double rounded(double value, DType dtype) {
   });
 }
 
-double allowed_error(double expected, double unit, const Bound& bound) {
-  const double epsilon = bound.stored == DType::f64 ? 0x1p-52 : 0x1p-23;
-  const double smallest = bound.stored == DType::f16 ? 0x1p-25 : 0.0;  // half its subnormal spacing
-  return bound.factor * epsilon * unit + half_ulp(bound.stored) * std::abs(expected) + smallest +
-         1e-35;
+struct ArrayShape {
+  std::int64_t batch, tokens, heads, dim;
+  friend bool operator==(const ArrayShape&, const ArrayShape&) = default;
+
+  friend std::ostream& operator<<(std::ostream& to, const ArrayShape& s) {
+    return to << '[' << s.batch << "][" << s.tokens << "][" << s.heads << "][" << s.dim << ']';
+  }
+
+  std::int64_t offset(std::int64_t b, std::int64_t t, std::int64_t h) const {
+    return ((b * tokens + t) * heads + h) * dim;
+  }
+
+  ArrayShape index(std::int64_t at) const {
+    return {at / dim / heads / tokens, at / dim / heads % tokens, at / dim % heads, at % dim};
+  }
+};
+
+ArrayShape shape(const Array& a) { return {a.batch, a.tokens, a.heads, a.dim}; }
+
+ArrayShape shape(const ConstTensorView& a) { return {a.batch, a.tokens, a.heads, a.head_dim}; }
+
+// visit(batch, token, head, where that row starts in the view)
+template <typename Visitor>
+void for_each_row(const ConstTensorView& view, const Visitor& visit) {
+  for (std::int64_t b = 0; b < view.batch; ++b) {
+    for (std::int64_t t = 0; t < view.tokens; ++t) {
+      for (std::int64_t h = 0; h < view.heads; ++h) visit(b, t, h, view.offset(b, t, h));
+    }
+  }
 }
 
-std::string shape(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) {
-  std::ostringstream text;
-  text << '[' << b << "][" << t << "][" << h << "][" << d << ']';
-  return text.str();
-}
+// |error| <= of_unit * unit + of_value * |expected| + constant.
+struct AllowedError {
+  explicit AllowedError(const Bound& bound)
+      : of_unit(bound.factor * (bound.stored == DType::f64 ? 0x1p-52 : 0x1p-23)),
+        of_value(half_ulp(bound.stored)),
+        constant(1e-35 + (bound.stored == DType::f16 ? 0x1p-25 : 0)) {}  // half its least number
 
-std::string shape(const Array& a) { return shape(a.batch, a.tokens, a.heads, a.dim); }
+  double operator()(double expected, double unit) const {
+    return of_unit * unit + of_value * std::abs(expected) + constant;
+  }
 
-std::string index(const Array& a, std::size_t i) {
-  const auto at = static_cast<std::int64_t>(i);
-  return shape(at / a.dim / a.heads / a.tokens, at / a.dim / a.heads % a.tokens,
-               at / a.dim % a.heads, at % a.dim);
-}
+  double of_unit, of_value, constant;
+};
+
+// The worst of the elements that are out of bounds, and how many there are.
+struct Comparison {
+  std::int64_t wrong = 0, worst = 0;
+  double worst_ratio = 0, actual = 0, expected = 0;
+
+  // Elements first, first + 1, ... of an array, compared with as many of the two rows.
+  template <typename Element>
+  void add(const Element* row, const double* expected_row, const double* unit_row,
+           std::int64_t count, const AllowedError& allowed, std::int64_t first) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double a = widen(row[i]), e = expected_row[i];
+      const double most = allowed(e, unit_row[i]);
+      if (a == e || std::abs(a - e) <= most) continue;  // false for NaN
+      ++wrong;
+      const double ratio = std::abs(a - e) / most;
+      if (ratio <= worst_ratio) continue;
+      worst = first + i;
+      worst_ratio = std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio;
+      actual = a;
+      expected = e;
+    }
+  }
+
+  testing::AssertionResult result(std::string_view what, const ArrayShape& of) const {
+    if (wrong == 0) return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << what << ": " << wrong << " of " << of.offset(of.batch, 0, 0)
+           << " elements are out of bounds; worst at " << of.index(worst) << ": " << actual
+           << " instead of " << expected << ", " << worst_ratio << " times the allowed error";
+  }
+};
 
 }  // namespace
 
@@ -86,30 +142,24 @@ void put_tokens(const Array& part, std::span<const std::int64_t> positions, Arra
 }
 
 void write(const Array& from, const TensorView& to) {
-  for (std::int64_t b = 0; b < to.batch; ++b) {
-    for (std::int64_t t = 0; t < to.tokens; ++t) {
-      for (std::int64_t h = 0; h < to.heads; ++h) {
-        const double* row = from.row(b, t, h);
-        for (std::int64_t d = 0; d < to.head_dim; ++d) {
-          store(to.data, to.dtype, to.offset(b, t, h, d), row[d]);
-        }
-      }
-    }
-  }
+  with_element(to.dtype, [&]<typename Element>(std::type_identity<Element>) {
+    for_each_row(to, [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t offset) {
+      const double* row = from.row(b, t, h);
+      std::transform(row, row + to.head_dim, static_cast<Element*>(to.data) + offset,
+                     [](double value) { return convert<Element>(value); });
+    });
+  });
 }
 
 Array read(const ConstTensorView& from) {
   Array to(from.batch, from.tokens, from.heads, from.head_dim);
-  for (std::int64_t b = 0; b < to.batch; ++b) {
-    for (std::int64_t t = 0; t < to.tokens; ++t) {
-      for (std::int64_t h = 0; h < to.heads; ++h) {
-        double* row = to.row(b, t, h);
-        for (std::int64_t d = 0; d < to.dim; ++d) {
-          row[d] = load(from.data, from.dtype, from.offset(b, t, h, d));
-        }
-      }
-    }
-  }
+  with_element(from.dtype, [&]<typename Element>(std::type_identity<Element>) {
+    for_each_row(from, [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t offset) {
+      const Element* row = static_cast<const Element*>(from.data) + offset;
+      std::transform(row, row + to.dim, to.row(b, t, h),
+                     [](Element value) -> double { return widen(value); });
+    });
+  });
   return to;
 }
 
@@ -125,24 +175,31 @@ testing::AssertionResult close(std::string_view what, const Array& actual, const
     return testing::AssertionFailure() << what << " is " << shape(actual) << ", expected "
                                        << shape(expected) << ", unit " << shape(unit);
   }
-  std::size_t wrong = 0, worst = 0;
-  double worst_ratio = 0;
-  for (std::size_t i = 0; i < expected.values.size(); ++i) {
-    const double a = actual.values[i], e = expected.values[i];
-    if (a == e) continue;
-    const double ratio = std::abs(a - e) / allowed_error(e, unit.values[i], bound);
-    if (ratio <= 1) continue;  // false for NaN
-    ++wrong;
-    if (ratio <= worst_ratio) continue;
-    worst = i;
-    worst_ratio = std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio;
+  Comparison comparison;
+  comparison.add(actual.values.data(), expected.values.data(), unit.values.data(),
+                 std::ssize(actual.values), AllowedError(bound), 0);
+  return comparison.result(what, shape(expected));
+}
+
+testing::AssertionResult close_tokens(std::string_view what, const ConstTensorView& actual,
+                                      std::span<const std::int64_t> positions,
+                                      const Array& expected, const Array& unit,
+                                      const Bound& bound) {
+  const ArrayShape part{expected.batch, std::ssize(positions), expected.heads, expected.dim};
+  if (shape(actual) != part || shape(unit) != shape(expected)) {
+    return testing::AssertionFailure()
+           << what << " is " << shape(actual) << ", expected " << part << ", unit " << shape(unit);
   }
-  if (wrong == 0) return testing::AssertionSuccess();
-  return testing::AssertionFailure()
-         << what << ": " << wrong << " of " << expected.values.size()
-         << " elements are out of bounds; worst at " << index(expected, worst) << ": "
-         << actual.values[worst] << " instead of " << expected.values[worst] << ", " << worst_ratio
-         << " times the allowed error";
+  Comparison comparison;
+  const AllowedError allowed(bound);
+  with_element(actual.dtype, [&]<typename Element>(std::type_identity<Element>) {
+    for_each_row(actual, [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t offset) {
+      comparison.add(static_cast<const Element*>(actual.data) + offset,
+                     expected.row(b, positions[t], h), unit.row(b, positions[t], h), part.dim,
+                     allowed, part.offset(b, t, h));
+    });
+  });
+  return comparison.result(what, part);
 }
 
 testing::AssertionResult same_bits(std::string_view what, const Array& actual,
@@ -155,7 +212,8 @@ testing::AssertionResult same_bits(std::string_view what, const Array& actual,
     const double a = actual.values[i], e = expected.values[i];
     if (std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(e)) continue;
     return testing::AssertionFailure()
-           << what << " differs at " << index(expected, i) << ": " << a << " instead of " << e;
+           << what << " differs at " << shape(expected).index(static_cast<std::int64_t>(i)) << ": "
+           << a << " instead of " << e;
   }
   return testing::AssertionSuccess();
 }

@@ -67,6 +67,12 @@ constexpr double kGradientFactor = 6;
 testing::AssertionResult close(std::string_view what, const Array& actual, const Array& expected,
                                const Array& unit, const Bound& bound = {});
 
+/// The same for a host tensor, against the tokens at `positions` of the other two.
+testing::AssertionResult close_tokens(std::string_view what, const ConstTensorView& actual,
+                                      std::span<const std::int64_t> positions,
+                                      const Array& expected, const Array& unit,
+                                      const Bound& bound = {});
+
 /// Success if the two have the same shape and bits.
 testing::AssertionResult same_bits(std::string_view what, const Array& actual,
                                    const Array& expected);

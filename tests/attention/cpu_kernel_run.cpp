@@ -67,8 +67,7 @@ void expect_close(const std::vector<CpuRank>& ranks, const OracleResults& expect
   for (const CpuRank& rank : ranks) {
     const auto matches = [&](const char* what, const Tensor& actual, const Array& values,
                              const Array& unit, const Bound& bound = {}) {
-      EXPECT_TRUE(close(what, read(actual), take_tokens(values, rank.tokens),
-                        take_tokens(unit, rank.tokens), bound));
+      EXPECT_TRUE(close_tokens(what, actual, rank.tokens, values, unit, bound));
     };
     matches("out", rank.out, expected.out, expected.out_unit);
     matches("lse", rank.lse, expected.lse, expected.lse_unit);

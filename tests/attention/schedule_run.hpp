@@ -54,6 +54,8 @@ struct RankTensors {
   Inputs inputs() const;
   Outputs outputs() const { return {out, lse}; }
   Gradients gradients() const;
+  /// Makes every result NaN, so that what a schedule leaves out shows.
+  void forget_results();
   /// Disjoint parts, so that ranks may do so at the same time; d_sinks on rank 0.
   void put_into(WholeResults& whole, bool with_d_sinks) const;
 
@@ -70,6 +72,9 @@ testing::AssertionResult matches(const RankTensors& actual, const OracleResults&
 /// Forward and backward on one rank. Gradients are in the problem's dtype unless told otherwise.
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,
                      const OracleInputs& inputs, std::optional<DType> gradients = {});
+
+/// The same with tensors that are there already.
+void run_rank(Schedule& schedule, const Problem& problem, const RankTensors& tensors);
 
 /// Forward and backward by all ranks.
 WholeResults run(const NamedSchedule& schedule, const Problem& problem, const OracleInputs& inputs,
