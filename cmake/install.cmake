@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# find_package(ringspan [COMPONENTS comm attention]) and pkg-config ringspan-comm, ringspan-attention.
+# find_package(ringspan [COMPONENTS comm attention model]) and pkg-config ringspan-comm, ringspan-attention, ringspan-model.
 # Each layer is an export set of its own, so that whoever embeds comm alone needs what its transports need alone.
 include(CMakePackageConfigHelpers)
 
@@ -25,7 +25,7 @@ if(RINGSPAN_MPI)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ringspan)
-foreach(layer comm attention)
+foreach(layer comm attention model)
   install(TARGETS ringspan_${layer} EXPORT ringspan_${layer}
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ringspan)

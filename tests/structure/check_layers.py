@@ -4,7 +4,8 @@ import pathlib
 import re
 import sys
 
-BELOW = {"comm": {"comm"}, "attention": {"comm", "attention"}, "bench": {"comm", "attention", "bench"}}
+ORDER = ["comm", "attention", "model", "bench"]
+BELOW = {layer: set(ORDER[: place + 1]) for place, layer in enumerate(ORDER)}
 CLOCKS = r"thread_local|sleep_for|_clock::now|std::mutex|condition_variable"
 
 root = pathlib.Path(sys.argv[1])
@@ -15,7 +16,7 @@ def public_headers(layer):
     return {f"{layer}/{header}" for header in file_set.group(1).split()}
 
 
-PUBLIC = public_headers("comm") | public_headers("attention")
+PUBLIC = public_headers("comm") | public_headers("attention") | public_headers("model")
 faults = []
 for layer, below in BELOW.items():
     for path in sorted(p for p in (root / layer).rglob("*") if p.suffix in {".hpp", ".cpp"}):
