@@ -16,6 +16,12 @@ Logits logits(const Problem& problem) {
 
 }  // namespace
 
+void fill_with_identity(Kernels& kernels, const Partial& partial) {
+  kernels.fill(partial.out, 0);
+  kernels.fill(partial.max, -std::numeric_limits<double>::infinity());
+  kernels.fill(partial.sum, 0);
+}
+
 StationaryQueries::StationaryQueries(comm::Communicator comm, Kernels& kernels,
                                      ShardContract contract)
     : comm_(std::move(comm)), kernels_(kernels), contract_(std::move(contract)) {
@@ -35,10 +41,11 @@ Tensor StationaryQueries::per_query(std::int64_t head_dim) const {
                 head_dim);
 }
 
-std::unique_ptr<SavedLse> StationaryQueries::make_saved(const Plan& plan) {
-  if (!delta_.buffer()) {
-    delta_ = per_query(1);
-    if (accumulator(shape().dtype) != shape().dtype) dq_ = per_query(shape().head_dim);
+std::unique_ptr<SavedLse> StationaryQueries::make_saved(const Plan& plan, Dq dq) {
+  place_of_dq_ = dq;
+  if (!delta_.buffer()) delta_ = per_query(1);
+  if (dq == Dq::stays) {
+    dq_.reserve(comm_.device(), shape(), tokens(), shape().heads, shape().head_dim);
   }
   return std::make_unique<SavedLse>(plan, per_query(1));
 }
@@ -50,9 +57,7 @@ void StationaryQueries::begin_forward(const Plan& plan, const Inputs& inputs,
   outputs_ = outputs;
   forward_.q = inputs.q;
   sinks_ = inputs.sinks;
-  kernels_.fill(partial_.out, 0);
-  kernels_.fill(partial_.max, -std::numeric_limits<double>::infinity());
-  kernels_.fill(partial_.sum, 0);
+  fill_with_identity(kernels_, partial_);
 }
 
 void StationaryQueries::attend(const KvView& kv, std::span<const Tile> tiles) {
@@ -77,7 +82,7 @@ void StationaryQueries::begin_backward(const Plan& plan, const Inputs& inputs,
   contract_.require(inputs, outputs);
   contract_.require(d_out, gradients);
   const auto& kept = saved_to_read<SavedLse>(plan, saved);
-  gradients_ = gradients;
+  d_sinks_result_ = gradients.d_sinks;
   backward_.q = inputs.q;
   backward_.lse = kept.lse;
   backward_.delta = delta_;
@@ -87,8 +92,7 @@ void StationaryQueries::begin_backward(const Plan& plan, const Inputs& inputs,
   if (sinks_.data) kernels_.fill(d_sinks, 0);
   kernels_.delta(outputs.out, d_out, backward_.lse, sinks_.data ? &sinks_ : nullptr, delta_,
                  sinks_.data ? &d_sinks : nullptr);
-  dq_in_use_ = gradients.dq.dtype == accumulator(shape().dtype) ? gradients.dq : TensorView(dq_);
-  kernels_.fill(dq_in_use_, 0);
+  if (place_of_dq_ == Dq::stays) dq_.begin(kernels_, gradients.dq);
 }
 
 void StationaryQueries::differentiate(const KvView& kv, std::span<const Tile> tiles,
@@ -97,16 +101,16 @@ void StationaryQueries::differentiate(const KvView& kv, std::span<const Tile> ti
   backward_.k = kv.k;
   backward_.v = kv.v;
   backward_.tiles = tiles;
-  kernels_.backward(backward_, dq_in_use_, gradient.k, gradient.v);
+  kernels_.backward(backward_, dq_.view(), gradient.k, gradient.v);
 }
 
 void StationaryQueries::end_backward() {
-  if (dq_in_use_.data != gradients_.dq.data) kernels_.copy(dq_in_use_, gradients_.dq);
+  if (place_of_dq_ == Dq::stays) dq_.end(kernels_);
   if (!sinks_.data) return;
   const auto element = shape().dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
   comm::all_reduce(comm_, comm::whole(d_sinks_.buffer()), element, comm::Reduction::sum,
                    d_sinks_staging_);
-  kernels_.copy(d_sinks_, gradients_.d_sinks);
+  kernels_.copy(d_sinks_, d_sinks_result_);
 }
 
 }  // namespace ringspan::attention

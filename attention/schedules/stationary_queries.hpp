@@ -7,11 +7,15 @@
 #include <utility>
 
 #include "attention/schedule.hpp"
+#include "attention/schedules/gradient_sum.hpp"
 #include "attention/schedules/kv_block.hpp"
 #include "attention/schedules/plan_saved.hpp"
 #include "attention/schedules/shard_contract.hpp"
 
 namespace ringspan::attention {
+
+/// Makes it the identity of merge.
+void fill_with_identity(Kernels& kernels, const Partial& partial);
 
 /// What the backward pass needs of the forward pass.
 struct SavedLse final : PlanSaved {
@@ -21,16 +25,19 @@ struct SavedLse final : PlanSaved {
 
 /// The side of attention that stays on its rank while keys and values come by: forward the softmax
 /// state of the queries, backward their delta and dq. What the plans that move K and V share, the
-/// check of their arguments included.
+/// check of their arguments included. In the backward pass the queries may also go themselves,
+/// against keys and values that stay; their dq is then added up on the way.
 class StationaryQueries {
  public:
+  enum class Dq { stays, travels };
+
   StationaryQueries(comm::Communicator comm, Kernels& kernels, ShardContract contract);
 
   const Shape& shape() const { return contract_.problem.shape; }
   std::int64_t tokens() const { return contract_.tokens; }
 
   /// For the plan that this belongs to. The first call also reserves what the backward pass needs.
-  std::unique_ptr<SavedLse> make_saved(const Plan& plan);
+  std::unique_ptr<SavedLse> make_saved(const Plan& plan, Dq dq = Dq::stays);
 
   /// Throws invalid_argument for what the plan was not made for.
   void begin_forward(const Plan& plan, const Inputs& inputs, const Outputs& outputs, Saved* saved);
@@ -45,6 +52,13 @@ class StationaryQueries {
   /// Collective if the problem has sinks.
   void end_backward();
 
+  /// Of the pass in progress, but for keys, values and tiles: what a schedule needs that computes
+  /// with them otherwise, or elsewhere. What it adds to partial() or dq() counts.
+  const ForwardBlock& forward_block() const { return forward_; }
+  const Partial& partial() const { return partial_; }
+  const BackwardBlock& backward_block() const { return backward_; }
+  const TensorView& dq() const { return dq_.view(); }
+
  private:
   Tensor per_query(std::int64_t head_dim) const;
 
@@ -54,7 +68,8 @@ class StationaryQueries {
   Partial partial_;
   Tensor out_, max_, sum_;  // the memory of partial_
   Tensor delta_;
-  Tensor dq_;  // where gradients are not in accumulator precision, and cannot be added up in place
+  Dq place_of_dq_ = Dq::stays;
+  GradientSum dq_;
   Tensor d_sinks_;
   comm::Buffer d_sinks_staging_;
 
@@ -64,8 +79,7 @@ class StationaryQueries {
   ConstTensorView sinks_;
   Outputs outputs_;
   SavedLse* saved_ = nullptr;
-  Gradients gradients_;
-  TensorView dq_in_use_;
+  TensorView d_sinks_result_;
 };
 
 }  // namespace ringspan::attention
