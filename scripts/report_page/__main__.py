@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}; see scripts/report --help")
 
 
-def arguments():
+def arguments(words):
     parser = Parser(
         prog="scripts/report",
         description="Turns CSVs of `ringspan sweep` into one self-contained page.",
@@ -42,7 +42,7 @@ def arguments():
         metavar="FILE",
         help="also show published figures beside predictions, from `ringspan validate --csv`",
     )
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def check_output(path, inputs):
@@ -121,9 +121,9 @@ def report(options):
     print(f"{options.output}: {len(rows)} rows, {verdict}{pictures}")
 
 
-def main():
+def main(words):
     try:
-        report(arguments())
+        report(arguments(words))
     except BadInput as error:
         print(f"report: {error}", file=sys.stderr)
         return 2
@@ -133,4 +133,5 @@ def main():
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

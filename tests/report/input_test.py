@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 import synthetic_rows
-from conftest import report
+from conftest import report, run_report
 from report_page.read_rows import read_rows
 
 
@@ -168,6 +168,17 @@ def test_svgs_have_another_place_than_the_page(tmp_path, good, svg):
         tmp_path, good, "-o", tmp_path / "o.html", "--svg", f"{tmp_path}/{svg}"
     )
     assert not (tmp_path / "o.html").exists()
+
+
+def test_the_script_is_this_program(tmp_path, good):
+    done = run_report(good, "-o", tmp_path / "report.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    again = report(good, "-o", tmp_path / "again.html")
+    assert done.stdout == again.stdout.replace("again.html", "report.html")
+    assert (tmp_path / "report.html").read_text() == (tmp_path / "again.html").read_text()
+    wrong = run_report(tmp_path / "missing.csv", "-o", tmp_path / "report.html")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == f"report: {tmp_path}/missing.csv: No such file or directory\n"
 
 
 def test_a_wrong_command_line_is_one_line(tmp_path, good):
