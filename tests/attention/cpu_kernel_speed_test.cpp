@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cpu kernels against the peak of fused multiply-adds of the core they run on, through the
-// interface that schedules use. Machines are noisy and shared: every ratio is of a kernel and of
-// peaks measured just before and after it, a block is judged by the median of five, and the best of
-// a few blocks counts. Time is this process's processor time: that of an idle core, without the
-// turns that others take on a busy one.
+// interface that schedules use. Machines are noisy and shared. So the peak is measured before and
+// after a kernel, for as long as the kernel could take at best: whoever else uses the core, or the
+// other half of it, slows both alike. A block is judged by the median of five such ratios, and the
+// best of some blocks counts. Time is this process's processor time, without the turns of others.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,16 +19,20 @@
 namespace ringspan::attention {
 namespace {
 
-constexpr int kBlocks = 6;
-constexpr std::int64_t kTokens = 4096, kHeads = 4, kHeadDim = 128;
+constexpr int kBlocks = 20;
+constexpr std::int64_t kTokens = 4096, kHeads = 1, kHeadDim = 128;
+
+double processor_seconds(const std::function<void()>& work) {
+  const std::clock_t start = std::clock();
+  work();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
 
 double of_peak(double gflop, const std::function<void()>& kernel) {
-  constexpr double kPeakSeconds = 0.03;
-  const double before = bench::fma_peak_gflops(kPeakSeconds);
-  const std::clock_t start = std::clock();
-  kernel();
-  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  return gflop / seconds / std::max(before, bench::fma_peak_gflops(kPeakSeconds));
+  const auto at_peak = [&] { bench::multiply_add_seconds(gflop); };
+  const double before = processor_seconds(at_peak);
+  const double seconds = processor_seconds(kernel);
+  return (before + processor_seconds(at_peak)) / 2 / seconds;
 }
 
 /// The best median of five ratios; stops as soon as one is good enough.
