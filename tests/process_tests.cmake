@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # ringspan_process_tests(<name> TESTS <layer>/<name>... [NUMBERS number...] [mpi number...]
 #                        [ucx_sm number...] [ucx_tcp number...] [LIBRARIES ...] [LABELS ...]
-#                        [TIMEOUT seconds] [ALONE]):
+#                        [TIMEOUT seconds] [ALONE] [FAULTS transport:number...]):
 # links tests that run ON_ANY_TRANSPORT into one executable, for starting processes costs time, and
 # adds an entry such as comm@mpi:5 for each transport of this build and each number of processes, of 1
 # to 5 or of NUMBERS. scripts/test runs those that are named behind their transport; the others are
-# labelled soak, and `ctest -L soak` runs them.
+# labelled soak, and `ctest -L soak` runs them. Those named in FAULTS continuous integration runs as well:
+# `scripts/test faults`.
 function(ringspan_process_tests name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT"
-                        "TESTS;NUMBERS;mpi;ucx_sm;ucx_tcp;LIBRARIES;LABELS")
+                        "TESTS;NUMBERS;mpi;ucx_sm;ucx_tcp;LIBRARIES;LABELS;FAULTS")
   get_directory_property(built DIRECTORY ${PROJECT_SOURCE_DIR}/comm DEFINITION transports)
   if(NOT MPIEXEC_EXECUTABLE OR NOT built MATCHES "\\((mpi|ucx)\\)")
     return()
@@ -48,6 +49,9 @@ function(ringspan_process_tests name)
       endif()
       if(NOT number IN_LIST arg_${variant})
         set_property(TEST ${entry} APPEND PROPERTY LABELS soak)
+      endif()
+      if("${variant}:${number}" IN_LIST arg_FAULTS)
+        set_property(TEST ${entry} APPEND PROPERTY LABELS faults)
       endif()
     endforeach()
   endforeach()
