@@ -116,7 +116,7 @@ TEST(TrainingMemoryTest, ChunksOfTheLastStageAreInFlightToo) {
   EXPECT_DOUBLE_EQ(training_memory(gpt, config).activations, micro_batch * (2 * 8 + 1) / 3);
 }
 
-// With gradients of 16 bits; results/README.md has the numbers.
+// With gradients of 16 bits; results/training.md has the numbers.
 TEST(TrainingMemoryTest, MegatronsModelsFitByRecomputingAlone) {
   struct Size {
     const char* name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How near published training steps are predicted: bounds on what results/README.md says.
+// How near published training steps are predicted: bounds on what results/training.md says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
