@@ -20,41 +20,86 @@ Communicator inner_ring(const Communicator& comm, int inner_ranks,
   return comm.split(comm.rank() / inner_ranks, comm.rank());
 }
 
+// Blocks move to the next rank, so those of the ranks before come by.
+int owner(int rank, int inner_ranks, int nodes, int outer, int inner) {
+  const int node = (rank / inner_ranks + nodes - outer) % nodes;
+  return node * inner_ranks + (rank % inner_ranks + inner_ranks - inner) % inner_ranks;
+}
+
+/// All blocks go everywhere.
+std::vector<DoubleRing::Step> whole_tour(int rank, int inner_ranks,
+                                         const std::vector<std::int64_t>& bytes) {
+  const int nodes = static_cast<int>(bytes.size()) / inner_ranks;
+  const auto held = [&](int outer, int inner) {
+    return bytes[owner(rank, inner_ranks, nodes, outer, inner)];
+  };
+  std::vector<DoubleRing::Step> steps;
+  for (int outer = 0; outer < nodes; ++outer) {
+    for (int inner = 0; inner < inner_ranks; ++inner) {
+      DoubleRing::Step& step = steps.emplace_back();
+      step.outer = outer;
+      step.inner = inner;
+      if (inner + 1 < inner_ranks) step.inner_hop = {held(outer, inner), held(outer, inner + 1)};
+      if (inner == 0 && outer + 1 < nodes) step.outer_hop = {held(outer, 0), held(outer + 1, 0)};
+    }
+  }
+  return steps;
+}
+
 }  // namespace
 
 DoubleRing::DoubleRing(const Communicator& comm, int inner_ranks, std::vector<std::int64_t> bytes)
-    : inner_comm_(inner_ring(comm, inner_ranks, bytes)),
-      outer_comm_(comm.split(comm.rank() % inner_ranks, comm.rank())),
-      bytes_(std::move(bytes)),
-      inner_(inner_comm_, *std::max_element(bytes_.begin(), bytes_.end())),
-      outer_(outer_comm_, inner_.capacity()) {}
+    : DoubleRing{inner_ring(comm, inner_ranks, bytes),  // braces: first, since it also checks
+                 comm.split(comm.rank() % inner_ranks, comm.rank()),
+                 *std::max_element(bytes.begin(), bytes.end()),
+                 whole_tour(comm.rank(), inner_ranks, bytes)} {}
 
-// Blocks move to the next rank, so those of the ranks before come by.
-int DoubleRing::owner(int step) const {
-  const int nodes = outer_comm_.size(), inner_ranks = inner_comm_.size();
-  const int node = (outer_comm_.rank() + nodes - step / inner_ranks % nodes) % nodes;
-  const int local = (inner_comm_.rank() + inner_ranks - step % inner_ranks) % inner_ranks;
-  return node * inner_ranks + local;
+// A ring of one rank holds nothing: the block is in the other one.
+DoubleRing::DoubleRing(Communicator inner, std::optional<Communicator> outer, std::int64_t capacity,
+                       std::vector<Step> steps)
+    : inner_comm_(std::move(inner)),
+      outer_comm_(std::move(outer)),
+      inner_(inner_comm_,
+             inner_comm_.size() > 1 || !outer_comm_ || outer_comm_->size() == 1 ? capacity : 0),
+      steps_(std::move(steps)) {
+  RINGSPAN_REQUIRE(!steps_.empty(), "double_ring: no step; there must be one at least");
+  if (outer_comm_ && outer_comm_->size() > 1) outer_.emplace(*outer_comm_, capacity);
+}
+
+bool DoubleRing::last_inner_step() const {
+  const std::size_t next = step_ + 1;
+  return next == steps_.size() || steps_[next].outer != step().outer;
+}
+
+int DoubleRing::owner() const {
+  const int inner_ranks = inner_comm_.size(), nodes = outer_comm_ ? outer_comm_->size() : 1;
+  const int node = outer_comm_ ? outer_comm_->rank() : 0;
+  return comm::owner(node * inner_ranks + inner_comm_.rank(), inner_ranks, nodes, step().outer,
+                     step().inner);
+}
+
+const Buffer& DoubleRing::block() const {
+  return outer_ && step().inner == 0 ? outer_->block() : inner_.block();
 }
 
 const Buffer& DoubleRing::begin() {
-  RINGSPAN_REQUIRE(!hopping_ && step_ % size() == 0, "double_ring: begin() at step ", step_, " of ",
-                   size(), "; a turn goes to its end");
+  RINGSPAN_REQUIRE(!hopping_ && step_ % steps_.size() == 0, "double_ring: begin() at step ", step_,
+                   " of ", steps_.size(), "; a turn goes to its end");
   step_ = 0;
-  inner_.begin();  // gives up its block: the owner may be waiting for it below
-  return outer_.begin();
+  const Buffer& own = inner_.begin();  // gives up its block: the owner may wait for it below
+  return outer_ ? outer_->begin() : own;
 }
 
 void DoubleRing::start() {
   RINGSPAN_REQUIRE(!hopping_, "double_ring: start() before the last step was finished");
-  RINGSPAN_REQUIRE(step_ < size(), "double_ring: start() after the last of ", size(), " steps");
-  if (inner_step() == 0) {
-    if (!last_outer_step()) {
-      outer_.start(bytes_[owner()], bytes_[owner(step_ + inner_comm_.size())]);
-    }
-    inner_.begin(outer_.block());
+  RINGSPAN_REQUIRE(step_ < steps_.size(), "double_ring: start() after the last of ", steps_.size(),
+                   " steps");
+  const Step& now = step();
+  if (outer_ && now.inner == 0) {
+    if (!last_outer_step()) outer_->start(now.outer_hop.sent, now.outer_hop.received);
+    if (inner_comm_.size() > 1) inner_.begin(outer_->block());
   }
-  if (!last_inner_step()) inner_.start(bytes_[owner()], bytes_[owner(step_ + 1)]);
+  if (!last_inner_step()) inner_.start(now.inner_hop.sent, now.inner_hop.received);
   hopping_ = true;
 }
 
@@ -63,8 +108,8 @@ void DoubleRing::finish() {
   hopping_ = false;  // even if a wait fails: later calls then report that failure
   if (!last_inner_step()) {
     inner_.finish();
-  } else if (!last_outer_step()) {
-    outer_.finish();
+  } else if (outer_ && !last_outer_step()) {
+    outer_->finish();
   }
   ++step_;
 }
