@@ -8,11 +8,11 @@
 namespace ringspan::model {
 namespace {
 
-blasint narrow(std::int64_t size) {
-  RINGSPAN_REQUIRE(size <= std::numeric_limits<blasint>::max(), "a matrix of ", size,
+f77_int narrow(std::int64_t size) {
+  RINGSPAN_REQUIRE(size <= std::numeric_limits<f77_int>::max(), "a matrix of ", size,
                    " rows or columns; the library multiplies up to ",
-                   std::numeric_limits<blasint>::max());
-  return static_cast<blasint>(size);
+                   std::numeric_limits<f77_int>::max());
+  return static_cast<f77_int>(size);
 }
 
 CBLAS_TRANSPOSE stored(const Factor& factor) {
@@ -30,8 +30,8 @@ void multiply(const Factor& a, const Factor& b, const Matrix& to, bool accumulat
     if (!accumulate) fill(to, 0);
     return;
   }
-  const blasint m = narrow(a.rows()), n = narrow(b.columns()), k = narrow(a.columns());
-  const blasint lda = narrow(a.matrix.columns()), ldb = narrow(b.matrix.columns());
+  const f77_int m = narrow(a.rows()), n = narrow(b.columns()), k = narrow(a.columns());
+  const f77_int lda = narrow(a.matrix.columns()), ldb = narrow(b.matrix.columns());
   if (to.dtype() == DType::f64) {
     cblas_dgemm(CblasRowMajor, stored(a), stored(b), m, n, k, 1.0, a.matrix.data<double>(), lda,
                 b.matrix.data<double>(), ldb, accumulate ? 1.0 : 0.0, to.data<double>(), n);
