@@ -13,8 +13,10 @@
 // sizes count. Masks are judged by positions, not by tiles, so that each can check the other.
 #include "attention/closed_forms.hpp"
 
+#include <optional>
 #include <vector>
 
+#include "attention/closed_forms/dist_flash_traffic.hpp"
 #include "attention/closed_forms/exchange_traffic.hpp"
 #include "attention/closed_forms/ring_blocks.hpp"
 #include "attention/schedules/head_split.hpp"
@@ -176,6 +178,10 @@ class PassTraffic {
     require_valid(problem);
     for (const comm::Place& place : world.places) nodes_.push_back(place.node);
     if (choice_.family == ScheduleChoice::Family::all_gather_kv) return;
+    if (choice_.family == ScheduleChoice::Family::dist_flash) {
+      visibility_.emplace(problem, choice_.layout, ranks());
+      return;
+    }
     blocks_ = ring_blocks(problem, choice_.layout, ring_size());
   }
 
@@ -189,6 +195,7 @@ class PassTraffic {
       case ScheduleChoice::Family::ring: return ring_traffic(pass_, problem_, blocks_, all);
       case ScheduleChoice::Family::all_gather_kv:
         return all_gather_kv_traffic(pass_, problem_, choice_.layout, all);
+      case ScheduleChoice::Family::dist_flash: return dist_flash(all);
       case ScheduleChoice::Family::usp: return usp(usp_groups(options_, world_, rank));
       case ScheduleChoice::Family::ulysses: break;
     }
@@ -202,6 +209,13 @@ class PassTraffic {
     return usp_positions(options_.ulysses_degree, options_.placement, world_.places)[0].ring_degree;
   }
 
+  Traffic dist_flash(const Group& all) const {
+    if (pass_ == Pass::forward)
+      return dist_flash_forward_traffic(problem_.shape, *visibility_, all);
+    Traffic traffic = dist_flash_backward_traffic(problem_.shape, *visibility_, all);
+    return traffic += d_sinks_traffic(problem_, all);
+  }
+
   Traffic usp(const UspGroups& groups) const {
     return usp_traffic(pass_, problem_, blocks_, groups, options_.all_to_all, with_lse_);
   }
@@ -212,8 +226,9 @@ class PassTraffic {
   const Problem& problem_;
   const comm::World& world_;
   bool with_lse_;
-  std::vector<int> nodes_;         // [rank]
-  std::vector<RingBlock> blocks_;  // of one ring; all rings are alike
+  std::vector<int> nodes_;                // [rank]
+  std::vector<RingBlock> blocks_;         // of one ring; all rings are alike
+  std::optional<Visibility> visibility_;  // of dist_flash
 };
 
 std::vector<Traffic> of_all(const PassTraffic& pass) {

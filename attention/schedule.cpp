@@ -81,6 +81,7 @@ std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Commu
   switch (family) {
     case ScheduleChoice::Family::ring: return make_ring(comm, kernels, layout);
     case ScheduleChoice::Family::all_gather_kv: return make_all_gather_kv(comm, kernels, layout);
+    case ScheduleChoice::Family::dist_flash: return make_dist_flash(comm, kernels);
     case ScheduleChoice::Family::usp: return make_usp(comm, kernels, layout, options);
     case ScheduleChoice::Family::ulysses: break;
   }

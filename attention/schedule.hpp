@@ -102,6 +102,10 @@ std::unique_ptr<Schedule> make_ring(comm::Communicator comm, Kernels& kernels, L
 std::unique_ptr<Schedule> make_all_gather_kv(comm::Communicator comm, Kernels& kernels,
                                              LayoutKind layout);
 
+/// DISTFLASHATTN: blocks go straight to the ranks that use them, and ranks that the mask leaves
+/// without work compute for others. Contiguous shards.
+std::unique_ptr<Schedule> make_dist_flash(comm::Communicator comm, Kernels& kernels);
+
 /// Heads <-> tokens all-to-all in `comm` around `inner`, each rank's heads attending over the inner
 /// shard that the group shares. Every inner schedule works; over a one-rank ring this is plain
 /// Ulysses.
@@ -131,7 +135,7 @@ struct ScheduleEntry {
   bool takes_all_to_all = false;
 };
 
-/// ring, striped, zigzag, ulysses, usp, all_gather_kv.
+/// ring, striped, zigzag, ulysses, usp, all_gather_kv, dist_flash.
 std::span<const ScheduleEntry> schedules();
 
 /// Throws invalid_argument, listing the known names.

@@ -84,8 +84,9 @@ double forward_seconds(std::string_view schedule, const Problem& problem,
       "forward_seconds: ", ranks, " ranks must be on one switch");
   const auto [family, layout] = choose_schedule(schedule, options);
   if (family == Family::ring) return ring_forward(problem, layout, cluster, library, ranks);
-  RINGSPAN_REQUIRE(family != Family::all_gather_kv, "forward_seconds: no closed form for ",
-                   schedule, "; known are ring, striped, zigzag, ulysses, usp");
+  RINGSPAN_REQUIRE(family == Family::ulysses || family == Family::usp,
+                   "forward_seconds: no closed form for ", schedule,
+                   "; known are ring, striped, zigzag, ulysses, usp");
   const bool whole = family == Family::ulysses || options.ulysses_degree == 0;
   const int degree = whole ? ranks : options.ulysses_degree;
   RINGSPAN_REQUIRE(ranks % degree == 0, "forward_seconds: a ulysses_degree of ", degree,

@@ -47,6 +47,11 @@ constexpr std::array kKnown{
            .summary = "K and V of all ranks are gathered before attention",
            .layout = LayoutKind::zigzag},
           Family::all_gather_kv},
+    Known{{.name = "dist_flash",
+           .summary = "blocks go straight to who uses them; ranks without work help others",
+           .layout = LayoutKind::contiguous,
+           .takes_layout = false},
+          Family::dist_flash},
 };
 
 constexpr auto kEntries = [] {

@@ -9,7 +9,7 @@ namespace ringspan::attention {
 
 /// What a schedule's name and options come to.
 struct ScheduleChoice {
-  enum class Family { ring, ulysses, usp, all_gather_kv };
+  enum class Family { ring, ulysses, usp, all_gather_kv, dist_flash };
   Family family = Family::ring;
   LayoutKind layout = LayoutKind::contiguous;
 };

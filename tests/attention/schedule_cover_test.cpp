@@ -61,6 +61,7 @@ Case make_case(const std::vector<int>& row, int number) {
       {"ulysses",
        {.layout = LayoutKind::striped, .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
       {"all_gather_kv"},
+      {"dist_flash"},
       {"all_gather_kv", {.layout = LayoutKind::contiguous}},
       {"usp", {.ulysses_degree = degree}},
       {"usp",
@@ -106,7 +107,7 @@ void check(const Case& point) {
 class ScheduleCoverTest : public testing::TestWithParam<int> {};
 
 TEST_P(ScheduleCoverTest, MatchesTheOracle) {
-  const std::vector<int> sizes{10, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
+  const std::vector<int> sizes{11, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
   const auto rows = pairwise_cover(sizes, GetParam());
   for (std::size_t i = 0; i < rows.size(); ++i) check(make_case(rows[i], static_cast<int>(i)));
   RecordProperty("points", static_cast<int>(rows.size()));

@@ -24,7 +24,7 @@ std::string describe(const NamedSchedule& schedule) {
 }
 
 std::vector<NamedSchedule> all_schedules(int ranks) {
-  std::vector<NamedSchedule> all{{"ring"}, {"striped"}, {"zigzag"}, {"ulysses"}};
+  std::vector<NamedSchedule> all{{"ring"}, {"striped"}, {"zigzag"}, {"ulysses"}, {"dist_flash"}};
   for (const LayoutKind layout :
        {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
     all.push_back({"all_gather_kv", {.layout = layout}});
