@@ -3,7 +3,7 @@
 // H query and G KV heads, D = head_dim + value_dim, e bytes per element, a per accumulator):
 //   ring           forward   (P-1)/P S G D e                    in P-1 messages
 //                  backward  the same, and S G D a              in P-1 + P: one more hop, to go
-//                  home
+//                  home; more forms of it are in closed_forms/ring_traffic.cpp
 //   all_gather_kv  forward   (P-1)/P S G D e                    in P-1
 //                  backward  the same, and (P-1)/P S G D a      in 2 (P-1)
 //   ulysses        forward   (U-1)/U S/U (H + G') D e           in 2 (U-1), with G' = max(G, U)
@@ -18,8 +18,9 @@
 
 #include "attention/closed_forms/dist_flash_traffic.hpp"
 #include "attention/closed_forms/exchange_traffic.hpp"
-#include "attention/closed_forms/ring_blocks.hpp"
+#include "attention/closed_forms/ring_traffic.hpp"
 #include "attention/schedules/head_split.hpp"
+#include "attention/schedules/ring_order.hpp"
 #include "attention/schedules/schedule_choice.hpp"
 #include "attention/schedules/usp_position.hpp"
 #include "comm/error.hpp"
@@ -52,24 +53,6 @@ Traffic d_sinks_traffic(const Problem& problem, const Group& group) {
   if (!problem.sinks) return {};
   const DType dtype = accumulator(problem.shape.dtype);
   return all_reduce_traffic(group, problem.shape.heads, element_bytes(dtype));
-}
-
-Traffic ring_traffic(Pass pass, const Problem& problem, const std::vector<RingBlock>& blocks,
-                     const Group& ring) {
-  const Shape& shape = problem.shape;
-  const int ranks = ring.size();
-  Traffic traffic;
-  for (int step = 0; step < ranks; ++step) {  // the block that is here at this step:
-    const int owner = (ring.rank - step + ranks) % ranks;
-    const auto [count, journey] = blocks[owner];
-    if (step < journey) traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
-    if (pass == Pass::backward && journey > 0 && step <= journey) {
-      const int to = step == journey ? owner : ring.next();
-      traffic += ring.message(to, kv_bytes(shape, accumulator(shape.dtype), count));
-    }
-  }
-  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ring);
-  return traffic;
 }
 
 Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layout,
@@ -133,7 +116,9 @@ Traffic gather_d_sinks_traffic(const Problem& problem, const Group& group) {
 
 /// The two groups that a rank of usp belongs to.
 struct UspGroups {
-  Group ulysses, ring;
+  Group ulysses;
+  std::vector<comm::Place> ring;
+  int ring_rank = 0;
 };
 
 UspGroups usp_groups(const ScheduleOptions& options, const comm::World& world, int rank) {
@@ -141,27 +126,15 @@ UspGroups usp_groups(const ScheduleOptions& options, const comm::World& world, i
       usp_positions(options.ulysses_degree, options.placement, world.places);
   const UspPosition& own = positions[rank];
   UspGroups groups{{std::vector<int>(own.ulysses_degree), own.ulysses_rank, world.costs},
-                   {std::vector<int>(own.ring_degree), own.ring_rank, world.costs}};
+                   std::vector<comm::Place>(own.ring_degree),
+                   own.ring_rank};
   for (std::size_t other = 0; other < positions.size(); ++other) {
     const UspPosition& at = positions[other];
-    const int node = world.places[other].node;
-    if (at.ring_rank == own.ring_rank) groups.ulysses.nodes[at.ulysses_rank] = node;
-    if (at.ulysses_rank == own.ulysses_rank) groups.ring.nodes[at.ring_rank] = node;
+    const comm::Place& place = world.places[other];
+    if (at.ring_rank == own.ring_rank) groups.ulysses.nodes[at.ulysses_rank] = place.node;
+    if (at.ulysses_rank == own.ulysses_rank) groups.ring[at.ring_rank] = place;
   }
   return groups;
-}
-
-/// ulysses is usp whose ring has one rank.
-Traffic usp_traffic(Pass pass, const Problem& problem, const std::vector<RingBlock>& blocks,
-                    const UspGroups& groups, comm::AllToAllAlgorithm algorithm, bool with_lse) {
-  const auto& [ulysses, ring] = groups;
-  const HeadShare own = split_heads(problem.shape, ulysses.size())[ulysses.rank];
-  Traffic traffic = ring_traffic(pass, with_heads(problem, own), blocks, ring);
-  if (ulysses.size() == 1) return traffic;
-  const std::int64_t shared = blocks[ring.rank].tokens;
-  traffic += all_to_all_traffic(pass, problem, shared, ulysses, algorithm, with_lse);
-  if (pass == Pass::backward && problem.sinks) traffic += gather_d_sinks_traffic(problem, ulysses);
-  return traffic;
 }
 
 /// How the ranks of one world share the traffic of a pass.
@@ -182,7 +155,15 @@ class PassTraffic {
       visibility_.emplace(problem, choice_.layout, ranks());
       return;
     }
-    blocks_ = ring_blocks(problem, choice_.layout, ring_size());
+    if (choice_.family == ScheduleChoice::Family::bidirectional_ring) {
+      bidirectional_.emplace(problem, choice_.layout, ranks());
+      return;
+    }
+    const std::vector<comm::Place> ring = groups(0).ring;
+    const int size = static_cast<int>(ring.size());
+    ring_.emplace(problem, choice_.layout, size,
+                  has_two_rings() ? ring_order(options.inner_ring, ring).inner_ranks : size,
+                  pass == Pass::backward ? options.backward : BackwardForm::kv);
   }
 
   int ranks() const { return static_cast<int>(nodes_.size()); }
@@ -192,21 +173,50 @@ class PassTraffic {
                      ": a rank is at least 0 and less than their number");
     const Group all{nodes_, rank, world_.costs};
     switch (choice_.family) {
-      case ScheduleChoice::Family::ring: return ring_traffic(pass_, problem_, blocks_, all);
       case ScheduleChoice::Family::all_gather_kv:
         return all_gather_kv_traffic(pass_, problem_, choice_.layout, all);
       case ScheduleChoice::Family::dist_flash: return dist_flash(all);
-      case ScheduleChoice::Family::usp: return usp(usp_groups(options_, world_, rank));
-      case ScheduleChoice::Family::ulysses: break;
+      case ScheduleChoice::Family::bidirectional_ring: return bidirectional_ring(all);
+      case ScheduleChoice::Family::ring:
+      case ScheduleChoice::Family::double_ring:
+      case ScheduleChoice::Family::ulysses:
+      case ScheduleChoice::Family::usp: break;
     }
-    return usp({all, {{nodes_[rank]}}});
+    return usp(groups(rank));
   }
 
  private:
-  int ring_size() const {
-    if (choice_.family == ScheduleChoice::Family::ring) return ranks();
-    if (choice_.family == ScheduleChoice::Family::ulysses) return 1;
-    return usp_positions(options_.ulysses_degree, options_.placement, world_.places)[0].ring_degree;
+  /// A ring is usp whose ulysses groups have one rank, ulysses is usp whose rings have.
+  UspGroups groups(int rank) const {
+    const std::vector<comm::Place>& places = world_.places;
+    switch (choice_.family) {
+      case ScheduleChoice::Family::usp: return usp_groups(options_, world_, rank);
+      case ScheduleChoice::Family::ulysses:
+        return {{nodes_, rank, world_.costs}, {places[rank]}, 0};
+      default: return {{{nodes_[rank]}}, places, rank};
+    }
+  }
+
+  bool has_two_rings() const {
+    return choice_.family == ScheduleChoice::Family::double_ring || options_.inner_ring > 0;
+  }
+
+  Group ring_group(const UspGroups& groups) const {
+    Group ring{{}, groups.ring_rank, world_.costs};
+    for (const comm::Place& place : groups.ring) ring.nodes.push_back(place.node);
+    if (!has_two_rings()) return ring;
+    const std::vector<int> order = ring_order(options_.inner_ring, groups.ring).ranks;
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      ring.nodes[place] = groups.ring[order[place]].node;
+      if (order[place] == groups.ring_rank) ring.rank = static_cast<int>(place);
+    }
+    return ring;
+  }
+
+  Traffic bidirectional_ring(const Group& all) const {
+    if (pass_ == Pass::forward) return bidirectional_->forward(problem_.shape, all);
+    Traffic traffic = bidirectional_->backward(problem_.shape, all);
+    return traffic += d_sinks_traffic(problem_, all);
   }
 
   Traffic dist_flash(const Group& all) const {
@@ -217,7 +227,19 @@ class PassTraffic {
   }
 
   Traffic usp(const UspGroups& groups) const {
-    return usp_traffic(pass_, problem_, blocks_, groups, options_.all_to_all, with_lse_);
+    const Group& ulysses = groups.ulysses;
+    const Group ring = ring_group(groups);
+    const HeadShare own = split_heads(problem_.shape, ulysses.size())[ulysses.rank];
+    const Problem here = with_heads(problem_, own);
+    const bool backward = pass_ == Pass::backward;
+    Traffic traffic =
+        backward ? ring_->backward(here.shape, ring) : ring_->forward(here.shape, ring);
+    if (backward) traffic += d_sinks_traffic(here, ring);
+    if (ulysses.size() == 1) return traffic;
+    traffic += all_to_all_traffic(pass_, problem_, ring_->tokens(ring.rank), ulysses,
+                                  options_.all_to_all, with_lse_);
+    if (backward && problem_.sinks) traffic += gather_d_sinks_traffic(problem_, ulysses);
+    return traffic;
   }
 
   Pass pass_;
@@ -226,8 +248,9 @@ class PassTraffic {
   const Problem& problem_;
   const comm::World& world_;
   bool with_lse_;
-  std::vector<int> nodes_;                // [rank]
-  std::vector<RingBlock> blocks_;         // of one ring; all rings are alike
+  std::vector<int> nodes_;  // [rank]
+  std::optional<BidirectionalTraffic> bidirectional_;
+  std::optional<RingTraffic> ring_;       // of one ring; all rings are alike
   std::optional<Visibility> visibility_;  // of dist_flash
 };
 

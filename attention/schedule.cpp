@@ -55,7 +55,11 @@ std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kern
       usp_positions(options.ulysses_degree, options.placement, places)[comm.rank()];
   const comm::Communicator ulysses = comm.split(at.ring_rank, at.ulysses_rank);
   const comm::Communicator ring = comm.split(at.ulysses_rank, at.ring_rank);
-  return make_ulysses(ulysses, kernels, make_ring(ring, kernels, layout), options.all_to_all);
+  std::unique_ptr<Schedule> inner =
+      options.inner_ring == 0
+          ? make_ring(ring, kernels, layout, options.backward)
+          : make_double_ring(ring, kernels, layout, options.inner_ring, options.backward);
+  return make_ulysses(ulysses, kernels, std::move(inner), options.all_to_all);
 }
 
 }  // namespace
@@ -79,7 +83,11 @@ std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Commu
                                         Kernels& kernels, const ScheduleOptions& options) {
   const auto [family, layout] = choose_schedule(name, options);
   switch (family) {
-    case ScheduleChoice::Family::ring: return make_ring(comm, kernels, layout);
+    case ScheduleChoice::Family::ring: return make_ring(comm, kernels, layout, options.backward);
+    case ScheduleChoice::Family::double_ring:
+      return make_double_ring(comm, kernels, layout, options.inner_ring, options.backward);
+    case ScheduleChoice::Family::bidirectional_ring:
+      return make_bidirectional_ring(comm, kernels, layout);
     case ScheduleChoice::Family::all_gather_kv: return make_all_gather_kv(comm, kernels, layout);
     case ScheduleChoice::Family::dist_flash: return make_dist_flash(comm, kernels);
     case ScheduleChoice::Family::usp: return make_usp(comm, kernels, layout, options);

@@ -95,8 +95,23 @@ class Schedule {
   virtual std::unique_ptr<Plan> plan(const Problem& problem) = 0;
 };
 
+/// What goes around a ring in the backward pass: K, V and their gradients, or the query side (q,
+/// d_out, lse, delta) and dq (BurstAttention); or whichever is fewer bytes over all ranks.
+enum class BackwardForm { kv, q, automatic };
+
 /// K and V travel around the ring; the layout makes it ring, striped or zigzag attention.
-std::unique_ptr<Schedule> make_ring(comm::Communicator comm, Kernels& kernels, LayoutKind layout);
+std::unique_ptr<Schedule> make_ring(comm::Communicator comm, Kernels& kernels, LayoutKind layout,
+                                    BackwardForm backward = BackwardForm::kv);
+
+/// The same around inner rings of `inner_ring` ranks and an outer one across (LoongTrain). 0: the
+/// ranks of one node. Collective.
+std::unique_ptr<Schedule> make_double_ring(comm::Communicator comm, Kernels& kernels,
+                                           LayoutKind layout, int inner_ring,
+                                           BackwardForm backward = BackwardForm::kv);
+
+/// K and V travel around the ring both ways, each way past half of the ranks.
+std::unique_ptr<Schedule> make_bidirectional_ring(comm::Communicator comm, Kernels& kernels,
+                                                  LayoutKind layout);
 
 /// K and V of all ranks are gathered first (Llama 3); the gradients are reduce-scattered.
 std::unique_ptr<Schedule> make_all_gather_kv(comm::Communicator comm, Kernels& kernels,
@@ -123,6 +138,10 @@ struct ScheduleOptions {
   int ulysses_degree = 0;  // usp only; divides the ranks. 0: ranks of one node
   Placement placement = Placement::ulysses_inner;
   comm::AllToAllAlgorithm all_to_all = comm::AllToAllAlgorithm::direct;
+  /// Ranks of an inner ring; divides those of the ring. 0: double_ring those of one node, usp one
+  /// ring.
+  int inner_ring = 0;
+  BackwardForm backward = BackwardForm::kv;
 };
 
 /// A named combination of the above, and what it leaves to ScheduleOptions.
@@ -133,9 +152,11 @@ struct ScheduleEntry {
   bool takes_layout = true;                    // false: no layout but the above
   bool takes_ulysses_degree = false;           // and a placement
   bool takes_all_to_all = false;
+  bool takes_inner_ring = false;
+  bool takes_backward = false;
 };
 
-/// ring, striped, zigzag, ulysses, usp, all_gather_kv, dist_flash.
+/// ring, striped, zigzag, ulysses, usp, all_gather_kv, dist_flash, double_ring, bidirectional_ring.
 std::span<const ScheduleEntry> schedules();
 
 /// Throws invalid_argument, listing the known names.

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/closed_forms/ring_blocks.hpp"
 
+#include <algorithm>
+
 #include "attention/closed_forms/visibility.hpp"
 
 namespace ringspan::attention {
-namespace {
 
-/// Hops that the block of `owner` makes until the last rank that sees it has it.
-int journey(const Visibility& visibility, int owner) {
-  const int ranks = visibility.ranks();
-  int hops = ranks - 1;
-  while (hops > 0 && !visibility.sees((owner + hops) % ranks, owner)) --hops;
-  return hops;
-}
-
-}  // namespace
-
-std::vector<RingBlock> ring_blocks(const Problem& problem, LayoutKind layout, int ranks) {
+std::vector<RingBlock> ring_blocks(const Problem& problem, LayoutKind layout, int ranks,
+                                   int inner_ranks, Travelling travelling) {
   const Visibility visibility(problem, layout, ranks);
+  const auto needs = [&](int rank, int owner) {
+    return travelling == Travelling::kv ? visibility.sees(rank, owner)
+                                        : visibility.sees(owner, rank);
+  };
   std::vector<RingBlock> blocks;
   for (int owner = 0; owner < ranks; ++owner) {
-    blocks.push_back({visibility.tokens(owner), journey(visibility, owner)});
+    RingBlock& block = blocks.emplace_back();
+    block.tokens = visibility.tokens(owner);
+    const int first = owner % inner_ranks, home = owner - first;  // of its node
+    for (int node = ranks - inner_ranks; node >= 0; node -= inner_ranks) {
+      int hops = inner_ranks - 1;
+      const auto rank = [&] { return (home + node) % ranks + (first + hops) % inner_ranks; };
+      while (hops >= 0 && !needs(rank(), owner)) --hops;
+      if (hops >= 0 || !block.turns.empty() || node == 0) block.turns.push_back(std::max(hops, 0));
+    }
+    std::reverse(block.turns.begin(), block.turns.end());
   }
   return blocks;
 }

@@ -21,7 +21,7 @@ class RingHops {
   /// Whose block is at `rank` in a step.
   int here(int rank, int step) const { return (rank - step + ranks()) % ranks(); }
   /// Of a block, up to the last rank that sees any of it.
-  int hops(int owner) const { return blocks_[owner].journey; }
+  int hops(int owner) const { return blocks_[owner].hops(); }
 
  private:
   const Problem& problem_;

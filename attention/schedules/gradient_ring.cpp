@@ -2,6 +2,7 @@
 #include "attention/schedules/gradient_ring.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "comm/batch.hpp"
@@ -21,27 +22,24 @@ std::int64_t blocks_needed(bool lends, std::span<const GradientRing::Move> moves
 
 }  // namespace
 
-GradientRing::GradientRing(comm::Communicator comm, Kernels& kernels, const KvFormat& format,
-                           std::int64_t tokens, std::span<const Move> moves)
-    : comm_(std::move(comm)), kernels_(kernels), format_(format) {
+GradientRing::GradientRing(comm::Communicator comm, Kernels& kernels, GradientFormat format,
+                           std::int64_t tokens, std::span<const Move> moves,
+                           comm::Direction direction, Delivery delivery)
+    : comm_(std::move(comm)),
+      kernels_(kernels),
+      format_(std::move(format)),
+      direction_(direction),
+      delivery_(delivery) {
   for (std::int64_t block = blocks_needed(comm_.lends(), moves); block > 0; --block) {
     free_.push_back(comm_.device().allocate(format_.bytes(tokens)));
   }
 }
 
-void GradientRing::begin(const KvBlock& own) {
-  own_ = own;
-  kernels_.fill(own.k, 0);
-  kernels_.fill(own.v, 0);
-}
-
-KvBlock GradientRing::share(std::int64_t tokens) {
+GradientBlock GradientRing::share(std::int64_t tokens) {
   share_ = take();
   share_tokens_ = tokens;
-  const KvBlock share = format_.block(share_.data(), tokens);
-  kernels_.fill(share.k, 0);
-  kernels_.fill(share.v, 0);
-  return share;
+  fill_with_zeros(share_, format_.bytes(tokens));
+  return format_.block(share_.data(), tokens);
 }
 
 void GradientRing::add_share() {
@@ -50,26 +48,32 @@ void GradientRing::add_share() {
     held_ = std::move(share_);
     return;
   }
-  const KvBlock share = format_.block(share_.data(), share_tokens_);
-  const KvBlock gradient = format_.block(held_.data(), share_tokens_);
-  kernels_.accumulate(share.k, gradient.k);
-  kernels_.accumulate(share.v, gradient.v);
+  const GradientBlock share = format_.block(share_.data(), share_tokens_);
+  const GradientBlock gradient = format_.block(held_.data(), share_tokens_);
+  for (std::size_t part = 0; part < share.size(); ++part) {
+    kernels_.accumulate(share[part], gradient[part]);
+  }
   free_.push_back(std::move(share_));
 }
 
 void GradientRing::start(const Move& move) {
+  if (!held_ && move.sent > 0) {  // its owner has no share in it
+    held_ = take();
+    fill_with_zeros(held_, move.sent);
+  }
   if (held_ && move.sent == 0) deliver(std::move(held_));  // nobody else sees it
   const bool lends = comm_.lends();
   if (!lends && move.received > 0) incoming_ = take();
   if (!lends && move.home > 0) home_ = take();
 
+  const bool forwards = direction_ == comm::Direction::to_next;
   comm::Batch batch;
-  batch.receive(comm_.prev(), comm::slice(incoming_, 0, move.received),
+  batch.receive(forwards ? comm_.prev() : comm_.next(), comm::slice(incoming_, 0, move.received),
                 lends ? &incoming_ : nullptr);
   batch.receive(move.home_from, comm::slice(home_, 0, move.home), lends ? &home_ : nullptr);
   if (!lends) outgoing_ = held_;
   batch.send(move.sent_to, comm::slice(std::move(held_), 0, move.sent));
-  in_flight_ = std::move(batch).post(comm_, "kv_gradients");
+  in_flight_ = std::move(batch).post(comm_, format_.name);
 }
 
 void GradientRing::finish() {
@@ -85,10 +89,20 @@ comm::Buffer GradientRing::take() {
   return block;
 }
 
+void GradientRing::fill_with_zeros(const comm::Buffer& block, std::int64_t bytes) {
+  const std::int64_t elements = bytes / element_bytes(format_.dtype);
+  kernels_.fill(TensorView::packed(block.data(), format_.dtype, 1, 1, 1, elements), 0);
+}
+
 void GradientRing::deliver(comm::Buffer gradient) {
-  const KvBlock home = format_.block(gradient.data(), own_.k.tokens);
-  kernels_.copy(home.k, own_.k);
-  kernels_.copy(home.v, own_.v);
+  const GradientBlock home = format_.block(gradient.data(), own_.front().tokens);
+  for (std::size_t part = 0; part < home.size(); ++part) {
+    if (delivery_ == Delivery::added) {
+      kernels_.accumulate(home[part], own_[part]);
+    } else {
+      kernels_.copy(home[part], own_[part]);
+    }
+  }
   free_.push_back(std::move(gradient));
 }
 

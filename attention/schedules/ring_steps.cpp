@@ -2,93 +2,111 @@
 #include "attention/schedules/ring_steps.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
+#include <iterator>
 
-#include "attention/segments.hpp"
+#include "attention/schedules/block_pairs.hpp"
+#include "attention/schedules/ring_trips.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-/// Positions first .. last; none unless something is added.
-struct Extent {
-  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
+/// How far one block travels: [nodes behind its own] the hops of an inner turn, up to the last rank
+/// that needs it, and -1 where none does; as many turns as nodes to the last one that needs it.
+using Journey = std::vector<int>;
 
-  void add(std::int64_t from, std::int64_t to) {
-    first = std::min(first, from);
-    last = std::max(last, to);
+class Journeys {
+ public:
+  Journeys(const BlockPairs& pairs, int inner_ranks)
+      : inner_ranks_(inner_ranks), nodes_(pairs.ranks() / inner_ranks) {
+    for (int owner = 0; owner < pairs.ranks(); ++owner) {
+      const Journey& journey = journeys_.emplace_back(find(pairs, owner));
+      turns_.resize(std::max(turns_.size(), journey.size()));
+      for (std::size_t turn = 0; turn < journey.size(); ++turn) {
+        turns_[turn] = std::max(turns_[turn], journey[turn]);
+      }
+    }
   }
-  bool meets(const Extent& other) const { return first <= other.last && other.first <= last; }
+
+  /// [turn]: hops of the longest journey of any block.
+  const std::vector<int>& turns() const { return turns_; }
+  const Journey& of(int owner) const { return journeys_[owner]; }
+
+  /// The rank so many places behind, or in front if negative, in both rings.
+  int behind(int rank, int outer, int inner) const {
+    const int node = (rank / inner_ranks_ + nodes_ - outer) % nodes_;
+    return node * inner_ranks_ + (rank % inner_ranks_ + inner_ranks_ - inner) % inner_ranks_;
+  }
+
+ private:
+  Journey find(const BlockPairs& pairs, int owner) const {
+    Journey journey;
+    for (int outer = nodes_ - 1; outer >= 0; --outer) {
+      int hops = inner_ranks_ - 1;
+      while (hops >= 0 && !pairs.meet(behind(owner, -outer, -hops), owner)) --hops;
+      if (hops >= 0 || !journey.empty() || outer == 0) journey.push_back(hops);
+    }
+    std::reverse(journey.begin(), journey.end());
+    return journey;
+  }
+
+  int inner_ranks_, nodes_;
+  std::vector<Journey> journeys_;  // [owner]
+  std::vector<int> turns_;
 };
 
-/// Where one rank's block is needed.
-struct Block {
-  Extent tokens;
-  Extent seen_from;  // no query outside of it sees any of the tokens
-};
-
-Block block(const Problem& problem, const Shard& shard) {
-  const Mask& mask = problem.mask;
-  Block block;
-  for (const Segment& segment :
-       segments(shard, mask.documents ? problem.sequence : without_boundaries(problem.sequence))) {
-    if (segment.document < 0) continue;
-    const auto& [first, stride, count] = segment.tokens;
-    const std::int64_t last = first + stride * (count - 1);
-    const std::int64_t before = first - segment.document_first;
-    const std::int64_t behind = segment.document_first + segment.document_length - 1 - last;
-    block.tokens.add(first, last);
-    block.seen_from.add(first - std::min(mask.right.value_or(before), before),
-                        last + std::min(mask.left.value_or(behind), behind));
-  }
-  return block;
-}
-
-/// [owner]: how many hops its block travels.
-std::vector<int> journeys(const Problem& problem, const std::vector<Shard>& shards) {
-  const int ranks = static_cast<int>(shards.size());
-  std::vector<Block> blocks;
-  for (const Shard& shard : shards) blocks.push_back(block(problem, shard));
-  const auto needs = [&](int rank, int owner) {  // most pairs are ruled out by their extents
-    return blocks[owner].seen_from.meets(blocks[rank].tokens) &&
-           !visible_tiles(shards[rank], shards[owner], problem.sequence, problem.mask).empty();
+/// What all ranks send of one token and its gradient, which at the end of each trip goes home.
+std::int64_t row_bytes(const Journey& journey, const TokenBytes& bytes) {
+  std::int64_t sum = 0;
+  const auto add_trip = [&](std::int64_t hops) {
+    if (hops > 0) sum += hops * bytes.block + (hops + 1) * bytes.gradient;
   };
-  std::vector<int> journeys(ranks);
-  for (int owner = 0; owner < ranks; ++owner) {
-    int& hops = journeys[owner] = ranks - 1;
-    while (hops > 0 && !needs((owner + hops) % ranks, owner)) --hops;
-  }
-  return journeys;
+  add_trip(std::ssize(journey) - 1);
+  for (const int hops : journey) add_trip(hops);
+  return sum;
 }
 
 }  // namespace
 
-std::vector<RingStep> ring_steps(const Problem& problem, LayoutKind layout, int ranks, int rank) {
-  const KvFormat kv{problem.shape, problem.shape.dtype};
-  const KvFormat gradient{problem.shape, accumulator(problem.shape.dtype)};
-  const std::vector<Shard> shards = attention::shards(layout, problem.sequence, ranks);
-  const std::vector<int> journeys = attention::journeys(problem, shards);
+RingSteps ring_steps(const Problem& problem, LayoutKind layout, const RingPlace& place,
+                     Travelling travelling) {
+  const BlockPairs pairs(problem, layout, place.ranks, travelling);
+  const Journeys journeys(pairs, place.inner_ranks);
+  const TokenBytes bytes = token_bytes(problem.shape, travelling);
+  const int inner_ranks = place.inner_ranks, nodes = place.ranks / inner_ranks;
+  const auto outwards = [&](int owner) {
+    return Trip{static_cast<int>(journeys.of(owner).size()) - 1, pairs.tokens(owner)};
+  };
+  const auto inside = [&](int owner, std::size_t turn) {
+    const Journey& journey = journeys.of(owner);
+    return Trip{turn < journey.size() ? journey[turn] : -1, pairs.tokens(owner)};
+  };
 
-  std::vector<RingStep> steps(1 + *std::max_element(journeys.begin(), journeys.end()));
-  for (int s = 0; s < static_cast<int>(steps.size()); ++s) {
-    RingStep& step = steps[s];
-    const int here = (rank - s + ranks) % ranks, coming = (here - 1 + ranks) % ranks;
-    step.tokens = tokens(shards[here]);
-    step.tiles = visible_tiles(shards[rank], shards[here], problem.sequence, problem.mask);
-
-    const bool moves_on = s<journeys[here], goes_home = s> 0 && s == journeys[here];
-    if (moves_on) step.sent = kv.bytes(step.tokens);
-    if (moves_on || goes_home) step.gradient.sent = gradient.bytes(step.tokens);
-    step.gradient.sent_to = goes_home ? here : (rank + 1) % ranks;
-    if (s < journeys[coming]) {
-      step.received = kv.bytes(tokens(shards[coming]));
-      step.gradient.received = gradient.bytes(tokens(shards[coming]));
-    }
-    if (s > 0 && s == journeys[rank]) {
-      step.gradient.home = gradient.bytes(tokens(shards[rank]));
-      step.gradient.home_from = (rank + s) % ranks;
+  RingSteps result;
+  for (int turn = 0; turn < std::ssize(journeys.turns()); ++turn) {
+    const auto behind = [&](int inner) { return journeys.behind(place.rank, turn, inner); };
+    const int beyond = journeys.behind(place.rank, (turn + 1) % nodes, 0);
+    for (int at = 0; at <= std::max(journeys.turns()[turn], 0); ++at) {
+      RingStep& step = result.steps.emplace_back();
+      const int here = behind(at), coming = behind((at + 1) % inner_ranks);
+      step.tokens = pairs.tokens(here);
+      step.tiles = pairs.tiles(place.rank, here);
+      const Trips around{at, inside(here, turn), inside(coming, turn), inside(behind(0), turn)};
+      step.hops = {turn, at, around.hop(bytes)};
+      step.gradient.move = around.gradient(bytes, place.rank % inner_ranks, inner_ranks);
+      if (at > 0) continue;
+      const Trips out{turn, outwards(here), outwards(beyond), outwards(place.rank)};
+      step.hops.outer_hop = out.hop(bytes);
+      step.gradient.turn_begins = true;
+      step.gradient.turn_adds = around.own.hops >= 0;
+      step.gradient.tokens = step.tokens;
+      step.gradient.move_outwards = out.gradient(bytes, place.rank / inner_ranks, nodes);
     }
   }
-  return steps;
+  for (int owner = 0; owner < place.ranks; ++owner) {
+    result.backward_bytes += pairs.tokens(owner) * row_bytes(journeys.of(owner), bytes);
+  }
+  return result;
 }
 
 }  // namespace ringspan::attention

@@ -5,23 +5,33 @@
 #include <vector>
 
 #include "attention/schedule.hpp"
-#include "attention/schedules/gradient_ring.hpp"
+#include "attention/schedules/double_gradient_ring.hpp"
+#include "attention/schedules/ring_place.hpp"
 #include "attention/tile.hpp"
+#include "comm/double_ring.hpp"
 
 namespace ringspan::attention {
 
 /// One turn of the ring's loop on one rank: which block is here, and what moves meanwhile.
 struct RingStep {
-  std::int64_t tokens = 0;           // of the block that is here
-  std::vector<Tile> tiles = {};      // what this rank's queries see of it
-  std::int64_t sent = 0;             // bytes of K and V to next()
-  std::int64_t received = 0;         // bytes of K and V from prev()
-  GradientRing::Move gradient = {};  // what follows them in the backward pass
+  std::int64_t tokens = 0;                 // of the block that is here
+  std::vector<Tile> tiles = {};            // what this rank's queries see, or its keys show, of it
+  comm::DoubleRing::Step hops = {};        // of the blocks
+  DoubleGradientRing::Step gradient = {};  // what follows them in the backward pass
 };
 
-/// At step s a rank holds the block of the s-th rank behind it, for as long as that block travels:
-/// to the last rank that sees any of it. There are as many steps as the longest journey needs, on
-/// all ranks alike, and each rank derives its own from the shards of all.
-std::vector<RingStep> ring_steps(const Problem& problem, LayoutKind layout, int ranks, int rank);
+/// The steps of one rank, and what concerns all of them.
+struct RingSteps {
+  std::vector<RingStep> steps;
+  std::int64_t backward_bytes = 0;  // that all ranks send together if these blocks travel
+};
+
+/// Each block travels only as far as any rank needs it, and so does its gradient: outwards to the
+/// last node with such a rank, and within a node to the last of them. In a step a rank holds the
+/// block that stands as many places before it in both rings as the step says. There are as many
+/// steps as the longest journeys need, on all ranks alike, and each rank derives its own from the
+/// shards of all.
+RingSteps ring_steps(const Problem& problem, LayoutKind layout, const RingPlace& place,
+                     Travelling travelling = Travelling::kv);
 
 }  // namespace ringspan::attention

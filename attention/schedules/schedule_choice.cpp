@@ -20,17 +20,20 @@ struct Known {
 constexpr std::array kKnown{
     Known{{.name = "ring",
            .summary = "K and V travel around the ring while the kernel works on the block at hand",
-           .layout = LayoutKind::contiguous},
+           .layout = LayoutKind::contiguous,
+           .takes_backward = true},
           Family::ring},
     Known{{.name = "striped",
            .summary = "the ring with striped shards: a causal mask costs every rank the same",
            .layout = LayoutKind::striped,
-           .takes_layout = false},
+           .takes_layout = false,
+           .takes_backward = true},
           Family::ring},
     Known{{.name = "zigzag",
            .summary = "the ring with zigzag shards: the same balance in few, large tiles",
            .layout = LayoutKind::zigzag,
-           .takes_layout = false},
+           .takes_layout = false,
+           .takes_backward = true},
           Family::ring},
     Known{{.name = "ulysses",
            .summary = "an all-to-all from tokens to heads before attention, and one back after it",
@@ -41,7 +44,9 @@ constexpr std::array kKnown{
            .summary = "ulysses in one dimension of the ranks, around a zigzag ring in the other",
            .layout = LayoutKind::zigzag,
            .takes_ulysses_degree = true,
-           .takes_all_to_all = true},
+           .takes_all_to_all = true,
+           .takes_inner_ring = true,
+           .takes_backward = true},
           Family::usp},
     Known{{.name = "all_gather_kv",
            .summary = "K and V of all ranks are gathered before attention",
@@ -52,6 +57,16 @@ constexpr std::array kKnown{
            .layout = LayoutKind::contiguous,
            .takes_layout = false},
           Family::dist_flash},
+    Known{{.name = "double_ring",
+           .summary = "a ring inside each node, and one between nodes that the inner one hides",
+           .layout = LayoutKind::zigzag,
+           .takes_inner_ring = true,
+           .takes_backward = true},
+          Family::double_ring},
+    Known{{.name = "bidirectional_ring",
+           .summary = "K and V travel around the ring both ways, each way past half of the ranks",
+           .layout = LayoutKind::zigzag},
+          Family::bidirectional_ring},
 };
 
 constexpr auto kEntries = [] {
@@ -88,6 +103,11 @@ ScheduleChoice choose_schedule(std::string_view name, const ScheduleOptions& opt
   RINGSPAN_REQUIRE(options.all_to_all == comm::AllToAllAlgorithm::direct || entry.takes_all_to_all,
                    name,
                    " has no all-to-all whose algorithm could be chosen; ulysses and usp have");
+  RINGSPAN_REQUIRE(options.inner_ring == 0 || entry.takes_inner_ring, name,
+                   " has no inner_ring; double_ring and usp have");
+  RINGSPAN_REQUIRE(
+      options.backward == BackwardForm::kv || entry.takes_backward, name,
+      " has one form of backward; ring, striped, zigzag, double_ring and usp have two");
   return {family, layout};
 }
 

@@ -9,7 +9,15 @@ namespace ringspan::attention {
 
 /// What a schedule's name and options come to.
 struct ScheduleChoice {
-  enum class Family { ring, ulysses, usp, all_gather_kv, dist_flash };
+  enum class Family {
+    ring,
+    double_ring,
+    bidirectional_ring,
+    ulysses,
+    usp,
+    all_gather_kv,
+    dist_flash
+  };
   Family family = Family::ring;
   LayoutKind layout = LayoutKind::contiguous;
 };

@@ -4,36 +4,15 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <numeric>
-#include <string>
 #include <tuple>
 
-#include "comm/error.hpp"
+#include "attention/schedules/degree.hpp"
 
 namespace ringspan::attention {
 namespace {
 
 using Ranks = std::vector<int>;
-
-int ranks_per_node(std::span<const comm::Place> places) {
-  std::map<int, int> ranks;  // of each node
-  for (const comm::Place& place : places) ++ranks[place.node];
-  const int of_first = ranks.begin()->second;
-  for (const auto& node : ranks) {
-    RINGSPAN_REQUIRE(node.second == of_first, "usp: nodes have ", of_first, " or ", node.second,
-                     " ranks, so ulysses_degree must be given");
-  }
-  return of_first;
-}
-
-std::string divisors(int number) {
-  std::string list;
-  for (int divisor = 1; divisor <= number; ++divisor) {
-    if (number % divisor == 0) list += concat(list.empty() ? "" : ", ", divisor);
-  }
-  return list;
-}
 
 /// Takes groups of `size` ranks of one `cell` each from `left`, as many as there are.
 void take_groups(int size, const std::function<std::pair<int, int>(int rank)>& cell, Ranks& left,
@@ -76,9 +55,7 @@ std::vector<Ranks> close_groups(std::span<const comm::Place> places, int size) {
 std::vector<UspPosition> usp_positions(int ulysses_degree, Placement placement,
                                        std::span<const comm::Place> places) {
   const int ranks = static_cast<int>(places.size());
-  const int degree = ulysses_degree ? ulysses_degree : ranks_per_node(places);
-  RINGSPAN_REQUIRE(degree > 0 && ranks % degree == 0, "usp: a ulysses_degree of ", degree,
-                   " does not divide ", ranks, " ranks; legal are ", divisors(ranks));
+  const int degree = attention::degree("usp: a ulysses_degree", ulysses_degree, places);
   const int ring_degree = ranks / degree;
   const bool ulysses_inner = placement == Placement::ulysses_inner;
   std::vector<UspPosition> positions(ranks);

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "attention/schedules/bidirectional_steps.hpp"
 #include "attention/schedules/head_split.hpp"
+#include "attention/schedules/kv_block.hpp"
 #include "attention/schedules/qkv_row.hpp"
 #include "attention/schedules/row_exchange.hpp"
 #include "comm/error.hpp"
@@ -15,61 +17,183 @@ namespace {
 
 using AllSteps = std::vector<std::vector<RingStep>>;  // [rank][step]
 
-AllSteps steps_of_all(const Problem& problem, LayoutKind layout, int ranks) {
+/// What two ranks are to each other in a ring of inner rings.
+struct Rings {
+  int ranks, inner;
+
+  int nodes() const { return ranks / inner; }
+  int at(int node, int place) const {
+    return (node + nodes()) % nodes() * inner + (place + inner) % inner;
+  }
+  int node(int rank) const { return rank / inner; }
+  int place(int rank) const { return rank % inner; }
+  int next_inside(int rank) const { return at(node(rank), place(rank) + 1); }
+  int next_outside(int rank) const { return at(node(rank) + 1, place(rank)); }
+};
+
+AllSteps steps_of_all(const Problem& problem, LayoutKind layout, Rings rings,
+                      Travelling travelling = Travelling::kv) {
   AllSteps all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    all.push_back(ring_steps(problem, layout, ranks, rank));
+  for (int rank = 0; rank < rings.ranks; ++rank) {
+    all.push_back(ring_steps(problem, layout, {rings.ranks, rank, rings.inner}, travelling).steps);
   }
   return all;
 }
 
-/// Every message of a step has its receiver expect it, and nothing else is expected.
-void expect_paired(const AllSteps& all, std::size_t s) {
-  const int ranks = static_cast<int>(all.size());
-  const int step = static_cast<int>(s);
-  std::int64_t gradients_sent = 0, gradients_expected = 0;
+/// Every gradient sent on one of the two rings is expected where it goes, and no other is.
+template <typename MoveOf, typename RankAt>
+void expect_paired(int ranks, const MoveOf& move_of, const RankAt& rank_at, const char* what) {
+  std::int64_t sent = 0, expected = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    const RingStep& mine = all[rank][s];
-    EXPECT_EQ(mine.sent, all[(rank + 1) % ranks][s].received);
-    gradients_expected += mine.gradient.received + mine.gradient.home;
-    gradients_sent += mine.gradient.sent;
-    if (mine.gradient.sent == 0) continue;
-    const int owner = (rank - step + ranks) % ranks, to = mine.gradient.sent_to;
-    const GradientRing::Move& theirs = all[to][s].gradient;
-    if (step > 0 && to == owner) {
-      EXPECT_EQ(mine.gradient.sent, theirs.home);
-      EXPECT_EQ(theirs.home_from, rank);
-    } else {
-      EXPECT_EQ(to, (rank + 1) % ranks);
-      EXPECT_EQ(mine.gradient.sent, theirs.received);
-    }
+    const GradientRing::Move& mine = move_of(rank);
+    sent += mine.sent;
+    expected += mine.received + mine.home;
+    if (mine.sent == 0) continue;
+    const int to = rank_at(rank, mine.sent_to);
+    const GradientRing::Move& theirs = move_of(to);
+    const bool home = theirs.home > 0 && rank_at(to, theirs.home_from) == rank;
+    EXPECT_EQ(mine.sent, home ? theirs.home : theirs.received) << what << ", rank " << rank;
   }
-  EXPECT_EQ(gradients_sent, gradients_expected);
+  EXPECT_EQ(sent, expected) << what;
+}
+
+/// Every message of a step has its receiver expect it, and nothing else is expected.
+void expect_paired(const AllSteps& all, std::size_t s, Rings rings) {
+  for (int rank = 0; rank < rings.ranks; ++rank) {
+    const RingStep& mine = all[rank][s];
+    EXPECT_EQ(mine.hops.inner_hop.sent, all[rings.next_inside(rank)][s].hops.inner_hop.received);
+    EXPECT_EQ(mine.hops.outer_hop.sent, all[rings.next_outside(rank)][s].hops.outer_hop.received);
+    EXPECT_EQ(mine.hops.outer, all[0][s].hops.outer);
+    EXPECT_EQ(mine.hops.inner, all[0][s].hops.inner);
+  }
+  expect_paired(
+      rings.ranks, [&](int rank) { return all[rank][s].gradient.move; },
+      [&](int rank, int place) { return rings.at(rings.node(rank), place); }, "inside");
+  expect_paired(
+      rings.ranks, [&](int rank) { return all[rank][s].gradient.move_outwards; },
+      [&](int rank, int node) { return rings.at(node, rings.place(rank)); }, "outside");
+}
+
+/// One ring, and all that consist of several.
+std::vector<Rings> all_rings(int most) {
+  std::vector<Rings> rings;
+  for (int ranks = 1; ranks <= most; ++ranks) {
+    for (int inner = 2; inner < ranks; ++inner) {
+      if (ranks % inner == 0) rings.push_back({ranks, inner});
+    }
+    rings.push_back({ranks, ranks});
+  }
+  return rings;
 }
 
 TEST(RingStepsTest, EverySendHasItsReceive) {
-  for (int ranks = 1; ranks <= 9; ++ranks) {
+  for (const Rings& rings : all_rings(9)) {
     for (const char* mask : {"full", "causal", "window:3", "window:2:9", "documents+causal"}) {
       for (const LayoutKind layout :
            {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
         for (const std::int64_t length : {1, 5, 16, 41}) {
-          SCOPED_TRACE(concat(name(layout), ", ", mask, ", ", length, " tokens, ", ranks));
-          Problem problem;
-          problem.mask = parse_mask(mask);
-          problem.sequence = {length, {length / 3, 0, length / 2}};
-          const AllSteps all = steps_of_all(problem, layout, ranks);
-          for (const auto& steps : all) ASSERT_EQ(steps.size(), all[0].size());
-          for (std::size_t s = 0; s < all[0].size(); ++s) expect_paired(all, s);
+          for (const Travelling travelling : {Travelling::kv, Travelling::q}) {
+            SCOPED_TRACE(concat(name(layout), ", ", mask, ", ", length, " tokens, ", rings.ranks,
+                                " ranks, inner ring ", rings.inner,
+                                travelling == Travelling::q ? ", q travels" : ""));
+            Problem problem;
+            problem.mask = parse_mask(mask);
+            problem.sequence = {length, {length / 3, 0, length / 2}};
+            const AllSteps all = steps_of_all(problem, layout, rings, travelling);
+            for (const auto& steps : all) ASSERT_EQ(steps.size(), all[0].size());
+            for (std::size_t s = 0; s < all[0].size(); ++s) expect_paired(all, s, rings);
+          }
         }
       }
     }
   }
 }
 
-TEST(RingStepsTest, EveryVisiblePairOfTokensMeetsOnce) {
+Problem windowed(std::int64_t length, std::string_view mask) {
   Problem problem;
-  problem.mask = parse_mask("window:9:2");
-  problem.sequence.length = 67;
+  problem.mask = parse_mask(mask);
+  problem.sequence.length = length;
+  return problem;
+}
+
+TEST(RingStepsTest, EveryVisiblePairOfTokensMeetsOnce) {
+  const Problem problem = windowed(67, "window:9:2");
+  const Shard everything{{0, 1, 67}};
+  const std::int64_t pairs =
+      visible_pairs(visible_tiles(everything, everything, problem.sequence, problem.mask));
+  for (const Rings& rings : all_rings(12)) {
+    for (const LayoutKind layout :
+         {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
+      for (const Travelling travelling : {Travelling::kv, Travelling::q}) {
+        std::int64_t met = 0;
+        for (const auto& steps : steps_of_all(problem, layout, rings, travelling)) {
+          for (const RingStep& step : steps) met += visible_pairs(step.tiles);
+        }
+        EXPECT_EQ(met, pairs) << name(layout) << " on " << rings.ranks << ", " << rings.inner;
+      }
+    }
+  }
+}
+
+std::size_t step_count(const Problem& problem, LayoutKind layout, RingPlace place) {
+  return ring_steps(problem, layout, place).steps.size();
+}
+
+// A window reaches only the next rank, so two steps are enough however many ranks there are.
+TEST(RingStepsTest, TheLoopEndsWithTheLongestJourney) {
+  const Problem window = windowed(256, "window:5"), full = windowed(256, "full");
+  EXPECT_EQ(step_count(window, LayoutKind::contiguous, {16, 3}), 2u);
+  EXPECT_EQ(step_count(window, LayoutKind::striped, {16, 3}), 6u);
+  EXPECT_EQ(step_count(full, LayoutKind::contiguous, {16, 3}), 16u);
+}
+
+// Of each node the last rank's block goes to the first rank of the next one, which it comes to in
+// the second step there.
+TEST(RingStepsTest, EachInnerTurnEndsWithItsLongestJourney) {
+  const Problem window = windowed(256, "window:5"), full = windowed(256, "full");
+  EXPECT_EQ(step_count(window, LayoutKind::contiguous, {16, 3, 4}), 4u);
+  EXPECT_EQ(step_count(full, LayoutKind::contiguous, {16, 3, 4}), 16u);
+}
+
+TEST(BidirectionalStepsTest, EverySendHasItsReceive) {
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const char* mask : {"full", "causal", "window:3", "window:2:9"}) {
+      for (const std::int64_t length : {1, 5, 41}) {
+        SCOPED_TRACE(concat(mask, ", ", length, " tokens on ", ranks));
+        std::vector<std::vector<BidirectionalStep>> all;
+        for (int rank = 0; rank < ranks; ++rank) {
+          all.push_back(
+              bidirectional_steps(windowed(length, mask), LayoutKind::contiguous, ranks, rank));
+          ASSERT_EQ(all.back().size(), all[0].size());
+        }
+        const auto same = [](int, int rank) { return rank; };
+        for (std::size_t s = 0; s < all[0].size(); ++s) {
+          for (int rank = 0; rank < ranks; ++rank) {
+            const int next = (rank + 1) % ranks;
+            EXPECT_EQ(all[rank][s].sent.front, all[next][s].received.front);
+            EXPECT_EQ(all[next][s].sent.back, all[rank][s].received.back);
+          }
+          const auto front = [&](int rank) { return all[rank][s].front.gradient; };
+          const auto back = [&](int rank) { return all[rank][s].back.gradient; };
+          expect_paired(ranks, front, same, "front");
+          expect_paired(ranks, back, same, "back");
+        }
+      }
+    }
+  }
+}
+
+TEST(BidirectionalStepsTest, TakeHalfOfARing) {
+  const Problem full = windowed(256, "full"), window = windowed(256, "window:5");
+  for (const auto& [ranks, steps] : std::vector<std::pair<int, std::size_t>>{
+           {1, 1}, {2, 2}, {3, 2}, {4, 3}, {7, 4}, {8, 5}, {16, 9}}) {
+    EXPECT_EQ(bidirectional_steps(full, LayoutKind::zigzag, ranks, 0).size(), steps);
+  }
+  EXPECT_EQ(bidirectional_steps(window, LayoutKind::contiguous, 16, 3).size(), 2u);
+}
+
+TEST(BidirectionalStepsTest, EveryVisiblePairOfTokensMeetsOnce) {
+  const Problem problem = windowed(67, "window:9:2");
   const Shard everything{{0, 1, 67}};
   const std::int64_t pairs =
       visible_pairs(visible_tiles(everything, everything, problem.sequence, problem.mask));
@@ -77,23 +201,14 @@ TEST(RingStepsTest, EveryVisiblePairOfTokensMeetsOnce) {
     for (const LayoutKind layout :
          {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
       std::int64_t met = 0;
-      for (const auto& steps : steps_of_all(problem, layout, ranks)) {
-        for (const RingStep& step : steps) met += visible_pairs(step.tiles);
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (const auto& step : bidirectional_steps(problem, layout, ranks, rank)) {
+          met += visible_pairs(step.front.tiles) + visible_pairs(step.back.tiles);
+        }
       }
       EXPECT_EQ(met, pairs) << name(layout) << " on " << ranks;
     }
   }
-}
-
-// A window reaches only the next rank, so two steps are enough however many ranks there are.
-TEST(RingStepsTest, TheLoopEndsWithTheLongestJourney) {
-  Problem problem;
-  problem.mask = parse_mask("window:5");
-  problem.sequence.length = 256;
-  EXPECT_EQ(ring_steps(problem, LayoutKind::contiguous, 16, 3).size(), 2u);
-  EXPECT_EQ(ring_steps(problem, LayoutKind::striped, 16, 3).size(), 6u);
-  problem.mask = parse_mask("full");
-  EXPECT_EQ(ring_steps(problem, LayoutKind::contiguous, 16, 3).size(), 16u);
 }
 
 // Around the limit of 32 bits, in bytes and in elements; no memory is touched.
@@ -103,9 +218,9 @@ TEST(PlanSizesTest, AreExactBeyond32Bits) {
     problem.shape = {.head_dim = 1, .value_dim = 1, .dtype = DType::bf16};
     problem.sequence.length = 2 * tokens;
     require_valid(problem);
-    const RingStep step = ring_steps(problem, LayoutKind::contiguous, 2, 1)[0];
-    EXPECT_EQ(step.sent, 4 * tokens);
-    EXPECT_EQ(step.gradient.sent, 8 * tokens);
+    const RingStep step = ring_steps(problem, LayoutKind::contiguous, {2, 1}).steps[0];
+    EXPECT_EQ(step.hops.inner_hop.sent, 4 * tokens);
+    EXPECT_EQ(step.gradient.move.sent, 8 * tokens);
     EXPECT_EQ(visible_pairs(step.tiles), tokens * tokens);
 
     const KvFormat format{problem.shape, DType::bf16};

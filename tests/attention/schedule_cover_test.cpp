@@ -61,7 +61,6 @@ Case make_case(const std::vector<int>& row, int number) {
       {"ulysses",
        {.layout = LayoutKind::striped, .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
       {"all_gather_kv"},
-      {"dist_flash"},
       {"all_gather_kv", {.layout = LayoutKind::contiguous}},
       {"usp", {.ulysses_degree = degree}},
       {"usp",
@@ -72,6 +71,15 @@ Case make_case(const std::vector<int>& row, int number) {
        {.layout = LayoutKind::contiguous,
         .ulysses_degree = degree,
         .all_to_all = comm::AllToAllAlgorithm::hierarchical}},
+      {"zigzag", {.backward = BackwardForm::q}},
+      {"dist_flash"},
+      {"bidirectional_ring"},
+      {"bidirectional_ring", {.layout = LayoutKind::contiguous}},
+      {"double_ring", {.inner_ring = degree, .backward = BackwardForm::automatic}},
+      {"double_ring", {.layout = LayoutKind::contiguous, .inner_ring = degree}},
+      {"double_ring",
+       {.layout = LayoutKind::striped, .inner_ring = degree, .backward = BackwardForm::q}},
+      {"usp", {.ulysses_degree = ranks == 8 ? 2 : 1, .inner_ring = ranks == 8 ? 2 : degree}},
   };
   result.schedule = schedules[row[0]];
   result.launch = {.ranks = ranks,
@@ -107,7 +115,7 @@ void check(const Case& point) {
 class ScheduleCoverTest : public testing::TestWithParam<int> {};
 
 TEST_P(ScheduleCoverTest, MatchesTheOracle) {
-  const std::vector<int> sizes{11, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
+  const std::vector<int> sizes{18, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
   const auto rows = pairwise_cover(sizes, GetParam());
   for (std::size_t i = 0; i < rows.size(); ++i) check(make_case(rows[i], static_cast<int>(i)));
   RecordProperty("points", static_cast<int>(rows.size()));

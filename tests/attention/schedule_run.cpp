@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "comm/error.hpp"
 
@@ -20,11 +21,14 @@ std::string describe(const NamedSchedule& schedule) {
   if (options.ulysses_degree) add("ulysses ", options.ulysses_degree);
   if (options.placement == Placement::ring_inner) add("ring_inner");
   if (options.all_to_all == comm::AllToAllAlgorithm::hierarchical) add("hierarchical");
+  if (options.inner_ring) add("inner ring ", options.inner_ring);
+  if (options.backward == BackwardForm::q) add("q travels");
+  if (options.backward == BackwardForm::automatic) add("kv or q travels");
   return schedule.name + text + (text.empty() ? "" : ")");
 }
 
 std::vector<NamedSchedule> all_schedules(int ranks) {
-  std::vector<NamedSchedule> all{{"ring"}, {"striped"}, {"zigzag"}, {"ulysses"}, {"dist_flash"}};
+  std::vector<NamedSchedule> all{{"ring"}, {"striped"}, {"zigzag"}, {"ulysses"}};
   for (const LayoutKind layout :
        {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
     all.push_back({"all_gather_kv", {.layout = layout}});
@@ -37,6 +41,31 @@ std::vector<NamedSchedule> all_schedules(int ranks) {
     }
   }
   return all;
+}
+
+std::vector<NamedSchedule> more_schedules(int ranks) {
+  std::vector<NamedSchedule> more{{"ring", {.backward = BackwardForm::q}},
+                                  {"bidirectional_ring", {.layout = LayoutKind::contiguous}},
+                                  {"dist_flash"}};
+  for (int inner = 2; inner < ranks; ++inner) {
+    if (ranks % inner != 0) continue;
+    more.push_back({"double_ring", {.inner_ring = inner}});
+    more.push_back(
+        {"double_ring",
+         {.layout = LayoutKind::contiguous, .inner_ring = inner, .backward = BackwardForm::q}});
+    if (ranks / inner % 2 != 0) continue;
+    more.push_back({"usp",
+                    {.ulysses_degree = ranks / inner / 2,
+                     .inner_ring = inner,
+                     .backward = BackwardForm::automatic}});
+  }
+  return more;
+}
+
+std::vector<NamedSchedule> every_schedule(int ranks) {
+  std::vector<NamedSchedule> every = all_schedules(ranks);
+  for (NamedSchedule& schedule : more_schedules(ranks)) every.push_back(std::move(schedule));
+  return every;
 }
 
 std::vector<int> rank_counts() {

@@ -79,7 +79,7 @@ comm::World one_node(int ranks) { return {comm::even_places(ranks, 0)}; }
 
 std::vector<NamedSchedule> legal_schedules(int ranks, std::int64_t heads) {
   std::vector<NamedSchedule> legal;
-  for (const NamedSchedule& schedule : all_schedules(ranks)) {
+  for (const NamedSchedule& schedule : every_schedule(ranks)) {
     if (ulysses_degree(schedule, ranks) <= heads) legal.push_back(schedule);
   }
   return legal;
