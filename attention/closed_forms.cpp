@@ -8,6 +8,7 @@
 //                  backward  the same, and (P-1)/P S G D a      in 2 (P-1)
 //   ulysses        forward   (U-1)/U S/U (H + G') D e           in 2 (U-1), with G' = max(G, U)
 //                  backward  the same; copied KV heads' gradients with a instead of e
+//                  overlapped in N head groups: N times the messages
 // as in the papers of Ring Attention, Llama 3 and DeepSpeed-Ulysses, but with K and V, or Q, K and
 // V, in one message. Here they are sums over what each message carries, so that masks and uneven
 // sizes count. Masks are judged by positions, not by tiles, so that each can check the other.
@@ -19,6 +20,7 @@
 #include "attention/closed_forms/dist_flash_traffic.hpp"
 #include "attention/closed_forms/exchange_traffic.hpp"
 #include "attention/closed_forms/ring_traffic.hpp"
+#include "attention/closed_forms/ulysses_traffic.hpp"
 #include "attention/schedules/head_split.hpp"
 #include "attention/schedules/ring_order.hpp"
 #include "attention/schedules/schedule_choice.hpp"
@@ -70,36 +72,6 @@ Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layo
     }
   }
   if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ring);
-  return traffic;
-}
-
-/// The exchanges of one pass in a ulysses group whose inner shard has `tokens` tokens.
-Traffic all_to_all_traffic(Pass pass, const Problem& problem, std::int64_t tokens,
-                           const Group& group, comm::AllToAllAlgorithm algorithm, bool with_lse) {
-  const Shape& shape = problem.shape;
-  const int ranks = group.size();
-  const std::vector<HeadShare> shares = split_heads(shape, ranks);
-  const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
-  const std::int64_t kv_e = pass == Pass::backward && replicates_kv(shape, ranks) ? a : e;
-  const auto qkv_row = [&](int r) {  // whole elements of k and v
-    const std::int64_t kv = shares[r].kv_heads.count * (shape.head_dim + shape.value_dim) * kv_e;
-    return (kv + shares[r].heads.count * shape.head_dim * e + kv_e - 1) / kv_e * kv_e;
-  };
-  const auto out_row = [&](int r) { return shares[r].heads.count * shape.value_dim * e; };
-  const auto rows = [&](int r) { return shape.batch * split_evenly(tokens, ranks, r).count; };
-
-  // To the heads: the sender's tokens, the receiver's heads. Back to the tokens: the reverse.
-  const bool forward = pass == Pass::forward;
-  Traffic traffic = exchange_traffic(group, algorithm, [&](int from, int to) {
-    return rows(from) * (forward ? qkv_row(to) : out_row(to));
-  });
-  traffic += exchange_traffic(group, algorithm, [&](int from, int to) {
-    return rows(to) * (forward ? out_row(from) : qkv_row(from));
-  });
-  if (!with_lse) return traffic;
-  traffic += exchange_traffic(group, algorithm, [&](int from, int to) {
-    return rows(to) * shares[from].heads.count * element_bytes(DType::f32);
-  });
   return traffic;
 }
 
@@ -229,17 +201,22 @@ class PassTraffic {
   Traffic usp(const UspGroups& groups) const {
     const Group& ulysses = groups.ulysses;
     const Group ring = ring_group(groups);
-    const HeadShare own = split_heads(problem_.shape, ulysses.size())[ulysses.rank];
-    const Problem here = with_heads(problem_, own);
-    const bool backward = pass_ == Pass::backward;
-    Traffic traffic =
-        backward ? ring_->backward(here.shape, ring) : ring_->forward(here.shape, ring);
-    if (backward) traffic += d_sinks_traffic(here, ring);
-    if (ulysses.size() == 1) return traffic;
-    traffic += all_to_all_traffic(pass_, problem_, ring_->tokens(ring.rank), ulysses,
-                                  options_.all_to_all, with_lse_);
-    if (backward && problem_.sinks) traffic += gather_d_sinks_traffic(problem_, ulysses);
+    if (ulysses.size() == 1) return ring_pass(problem_, ring);
+    const bool forward = pass_ == Pass::forward;
+    const UlyssesExchanges exchanges{forward, options_.all_to_all, choice_.head_groups, with_lse_};
+    Traffic traffic = ulysses_traffic(exchanges, problem_.shape, ring_->tokens(ring.rank), ulysses);
+    const auto heads = grouped_heads(problem_.shape, ulysses.size(), choice_.head_groups);
+    for (const HeadShare& group : heads[ulysses.rank]) {  // each goes around the ring by itself
+      traffic += ring_pass(with_heads(problem_, group), ring);
+    }
+    if (!forward && problem_.sinks) traffic += gather_d_sinks_traffic(problem_, ulysses);
     return traffic;
+  }
+
+  Traffic ring_pass(const Problem& problem, const Group& ring) const {
+    if (pass_ == Pass::forward) return ring_->forward(problem.shape, ring);
+    Traffic traffic = ring_->backward(problem.shape, ring);
+    return traffic += d_sinks_traffic(problem, ring);
   }
 
   Pass pass_;

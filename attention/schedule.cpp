@@ -48,7 +48,7 @@ void require_valid(const Mask& mask) {
 }
 
 std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kernels,
-                                   LayoutKind layout, const ScheduleOptions& options) {
+                                   const ScheduleChoice& choice, const ScheduleOptions& options) {
   std::vector<comm::Place> places;
   for (int rank = 0; rank < comm.size(); ++rank) places.push_back(comm.place(rank));
   const UspPosition at =
@@ -57,9 +57,9 @@ std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kern
   const comm::Communicator ring = comm.split(at.ulysses_rank, at.ring_rank);
   std::unique_ptr<Schedule> inner =
       options.inner_ring == 0
-          ? make_ring(ring, kernels, layout, options.backward)
-          : make_double_ring(ring, kernels, layout, options.inner_ring, options.backward);
-  return make_ulysses(ulysses, kernels, std::move(inner), options.all_to_all);
+          ? make_ring(ring, kernels, choice.layout, options.backward)
+          : make_double_ring(ring, kernels, choice.layout, options.inner_ring, options.backward);
+  return make_ulysses(ulysses, kernels, std::move(inner), options.all_to_all, choice.head_groups);
 }
 
 }  // namespace
@@ -81,8 +81,9 @@ void require_valid(const Problem& problem) {
 
 std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Communicator& comm,
                                         Kernels& kernels, const ScheduleOptions& options) {
-  const auto [family, layout] = choose_schedule(name, options);
-  switch (family) {
+  const ScheduleChoice choice = choose_schedule(name, options);
+  const LayoutKind layout = choice.layout;
+  switch (choice.family) {
     case ScheduleChoice::Family::ring: return make_ring(comm, kernels, layout, options.backward);
     case ScheduleChoice::Family::double_ring:
       return make_double_ring(comm, kernels, layout, options.inner_ring, options.backward);
@@ -90,11 +91,12 @@ std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Commu
       return make_bidirectional_ring(comm, kernels, layout);
     case ScheduleChoice::Family::all_gather_kv: return make_all_gather_kv(comm, kernels, layout);
     case ScheduleChoice::Family::dist_flash: return make_dist_flash(comm, kernels);
-    case ScheduleChoice::Family::usp: return make_usp(comm, kernels, layout, options);
+    case ScheduleChoice::Family::usp: return make_usp(comm, kernels, choice, options);
     case ScheduleChoice::Family::ulysses: break;
   }
   const comm::Communicator alone = comm.split(comm.rank(), 0);
-  return make_ulysses(comm, kernels, make_ring(alone, kernels, layout), options.all_to_all);
+  return make_ulysses(comm, kernels, make_ring(alone, kernels, layout), options.all_to_all,
+                      choice.head_groups);
 }
 
 }  // namespace ringspan::attention

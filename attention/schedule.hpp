@@ -123,10 +123,11 @@ std::unique_ptr<Schedule> make_dist_flash(comm::Communicator comm, Kernels& kern
 
 /// Heads <-> tokens all-to-all in `comm` around `inner`, each rank's heads attending over the inner
 /// shard that the group shares. Every inner schedule works; over a one-rank ring this is plain
-/// Ulysses.
+/// Ulysses. Heads go through it in as many groups, or as the rank with the fewest heads has: while
+/// attention works on one, the next moves in and the one before moves out.
 std::unique_ptr<Schedule> make_ulysses(comm::Communicator comm, Kernels& kernels,
                                        std::unique_ptr<Schedule> inner,
-                                       comm::AllToAllAlgorithm algorithm);
+                                       comm::AllToAllAlgorithm algorithm, int head_groups = 1);
 
 /// Which of the two dimensions of usp stays inside a NUMA domain or node; the other goes across.
 enum class Placement { ulysses_inner, ring_inner };
@@ -142,6 +143,7 @@ struct ScheduleOptions {
   /// ring.
   int inner_ring = 0;
   BackwardForm backward = BackwardForm::kv;
+  int head_groups = 0;  // ulysses_overlapped and usp. 0: what the name implies
 };
 
 /// A named combination of the above, and what it leaves to ScheduleOptions.
@@ -154,9 +156,11 @@ struct ScheduleEntry {
   bool takes_all_to_all = false;
   bool takes_inner_ring = false;
   bool takes_backward = false;
+  int head_groups = 0;  // where the options leave it open; 0: not to be chosen
 };
 
-/// ring, striped, zigzag, ulysses, usp, all_gather_kv, dist_flash, double_ring, bidirectional_ring.
+/// ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv, dist_flash, double_ring,
+/// bidirectional_ring.
 std::span<const ScheduleEntry> schedules();
 
 /// Throws invalid_argument, listing the known names.

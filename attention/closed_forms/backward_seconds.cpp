@@ -109,12 +109,13 @@ double backward_seconds(std::string_view schedule, const Problem& problem,
   RINGSPAN_REQUIRE(
       ranks <= cluster.gpus_per_node && cluster.fabric.gpus_per_switch == cluster.gpus_per_node,
       "backward_seconds: ", ranks, " ranks must be on one switch");
-  const auto [family, layout] = choose_schedule(schedule, {});
-  RINGSPAN_REQUIRE(family == ScheduleChoice::Family::ring, "backward_seconds: no closed form for ",
-                   schedule, "; known are ring, striped, zigzag");
+  const ScheduleChoice choice = choose_schedule(schedule, {});
+  RINGSPAN_REQUIRE(choice.family == ScheduleChoice::Family::ring,
+                   "backward_seconds: no closed form for ", schedule,
+                   "; known are ring, striped, zigzag");
   RINGSPAN_REQUIRE(element_bytes(problem.shape.dtype) == 2 && !problem.sinks,
                    "backward_seconds: only known in 16 bits, without sinks");
-  return RingBackward(problem, layout, cluster, library, ranks).seconds();
+  return RingBackward(problem, choice.layout, cluster, library, ranks).seconds();
 }
 
 }  // namespace ringspan::attention

@@ -82,9 +82,9 @@ double forward_seconds(std::string_view schedule, const Problem& problem,
   RINGSPAN_REQUIRE(
       ranks <= cluster.gpus_per_node && cluster.fabric.gpus_per_switch == cluster.gpus_per_node,
       "forward_seconds: ", ranks, " ranks must be on one switch");
-  const auto [family, layout] = choose_schedule(schedule, options);
+  const auto [family, layout, head_groups] = choose_schedule(schedule, options);
   if (family == Family::ring) return ring_forward(problem, layout, cluster, library, ranks);
-  RINGSPAN_REQUIRE(family == Family::ulysses || family == Family::usp,
+  RINGSPAN_REQUIRE((family == Family::ulysses || family == Family::usp) && head_groups == 1,
                    "forward_seconds: no closed form for ", schedule,
                    "; known are ring, striped, zigzag, ulysses, usp");
   const bool whole = family == Family::ulysses || options.ulysses_degree == 0;

@@ -28,6 +28,27 @@ std::vector<HeadShare> split_heads(const Shape& shape, int ranks) {
   return shares;
 }
 
+std::vector<HeadGroup> split_into_groups(const Shape& shape, const HeadShare& share, int groups) {
+  Shape own = shape;
+  own.heads = share.heads.count;
+  own.kv_heads = share.kv_heads.count;
+  std::vector<HeadGroup> result;
+  for (const HeadShare& part : split_heads(own, groups)) {
+    const int number = static_cast<int>(result.size());
+    HeadGroup group{part, number, number};
+    group.share.heads.first += share.heads.first;
+    group.share.kv_heads.first += share.kv_heads.first;
+    const std::int64_t kv_head = group.share.kv_heads.first;
+    for (HeadGroup& earlier : result) {
+      if (earlier.share.kv_heads.first != kv_head) continue;
+      earlier.last_reader = number;
+      group.first_reader = earlier.first_reader;
+    }
+    result.push_back(group);
+  }
+  return result;
+}
+
 Problem with_heads(Problem problem, const HeadShare& share) {
   problem.shape.heads = share.heads.count;
   problem.shape.kv_heads = share.kv_heads.count;

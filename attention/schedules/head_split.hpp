@@ -24,6 +24,16 @@ std::vector<HeadShare> split_heads(const Shape& shape, int ranks);
 /// The problem that the share is.
 Problem with_heads(Problem problem, const HeadShare& share);
 
+/// A part of a rank's share that is exchanged on its own. Keys and values travel with the first
+/// group that reads them, their gradients with the last.
+struct HeadGroup {
+  HeadShare share;
+  int first_reader = 0, last_reader = 0;  // groups, of these KV heads
+};
+
+/// A share cut into groups as heads are cut into shares. There may be at most as many as heads.
+std::vector<HeadGroup> split_into_groups(const Shape& shape, const HeadShare& share, int groups);
+
 /// True if ranks hold copies of KV heads, so that their gradients have to be summed.
 inline bool replicates_kv(const Shape& shape, int ranks) { return shape.kv_heads < ranks; }
 

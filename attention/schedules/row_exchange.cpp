@@ -78,9 +78,7 @@ PackedRows RowExchange::head_side() const {
   return {head_side_.data(), sizes_.row_bytes[rank_], sizes_.batch, sum(sizes_.tokens)};
 }
 
-void RowExchange::run() {
-  all_to_all_.start();
-  all_to_all_.finish();
-}
+void RowExchange::start() { all_to_all_.start(); }
+void RowExchange::finish() { all_to_all_.finish(); }
 
 }  // namespace ringspan::attention

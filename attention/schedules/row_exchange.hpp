@@ -48,7 +48,9 @@ class RowExchange {
   PackedRows token_side(int rank) const;
   PackedRows head_side() const;
 
-  void run();
+  /// In between, the rows to be sent may be read, and those received not touched.
+  void start();
+  void finish();
 
  private:
   Sizes sizes_;

@@ -40,13 +40,20 @@ constexpr std::array kKnown{
            .layout = LayoutKind::contiguous,
            .takes_all_to_all = true},
           Family::ulysses},
+    Known{{.name = "ulysses_overlapped",
+           .summary = "ulysses by head groups: one is worked on, the next moves in, the last out",
+           .layout = LayoutKind::contiguous,
+           .takes_all_to_all = true,
+           .head_groups = 4},
+          Family::ulysses},
     Known{{.name = "usp",
            .summary = "ulysses in one dimension of the ranks, around a zigzag ring in the other",
            .layout = LayoutKind::zigzag,
            .takes_ulysses_degree = true,
            .takes_all_to_all = true,
            .takes_inner_ring = true,
-           .takes_backward = true},
+           .takes_backward = true,
+           .head_groups = 1},
           Family::usp},
     Known{{.name = "all_gather_kv",
            .summary = "K and V of all ranks are gathered before attention",
@@ -108,7 +115,12 @@ ScheduleChoice choose_schedule(std::string_view name, const ScheduleOptions& opt
   RINGSPAN_REQUIRE(
       options.backward == BackwardForm::kv || entry.takes_backward, name,
       " has one form of backward; ring, striped, zigzag, double_ring and usp have two");
-  return {family, layout};
+  RINGSPAN_REQUIRE(options.head_groups == 0 || entry.head_groups > 0, name,
+                   " has no head_groups; ulysses_overlapped and usp have");
+  RINGSPAN_REQUIRE(options.head_groups >= 0, name, ": head_groups is ", options.head_groups,
+                   "; it must be at least 1, or 0 for what the name implies");
+  const int groups = options.head_groups ? options.head_groups : entry.head_groups;
+  return {family, layout, std::max(groups, 1)};
 }
 
 }  // namespace ringspan::attention

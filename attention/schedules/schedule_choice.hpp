@@ -20,6 +20,7 @@ struct ScheduleChoice {
   };
   Family family = Family::ring;
   LayoutKind layout = LayoutKind::contiguous;
+  int head_groups = 1;  // of ulysses and usp
 };
 
 /// Throws invalid_argument for unknown names, listing the known ones, and for options that the

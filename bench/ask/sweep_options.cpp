@@ -19,7 +19,9 @@ constexpr OptionEntry kEntries[] = {
     {"--transport", "how bytes move between ranks [threads]"},
     {"--device", "where memory lives and kernels run [host]"},
     {"--cluster", "simulated: kinds of nodes such as h800, or cluster files"},
-    {"--schedule", "ring, striped, zigzag, ulysses, usp, all_gather_kv [all of them]"},
+    {"--schedule",
+     "ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv, dist_flash, "
+     "double_ring, bidirectional_ring [all of them]"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
      "cpu, reference, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or :cudnn, and "
@@ -29,7 +31,7 @@ constexpr OptionEntry kEntries[] = {
     {"--ulysses-degree", "usp: ranks that share heads [the ranks of a node]"},
     {"--inner-ring", "double_ring: ranks of an inner ring (not in this build)"},
     {"--placement", "usp: neighbouring ranks: ulysses_inner, ring_inner [ulysses_inner]"},
-    {"--all-to-all", "ulysses, usp: direct, hierarchical, automatic [direct]"},
+    {"--all-to-all", "ulysses, ulysses_overlapped, usp: direct, hierarchical, automatic [direct]"},
     {"--hop", "how a hop in one address space goes: copy, reference [copy]"},
     {"--backward", "what travels in the backward pass: kv [kv]"},
     {"--seq", "tokens of the whole sequence [1Ki]"},

@@ -24,6 +24,7 @@ std::string describe(const NamedSchedule& schedule) {
   if (options.inner_ring) add("inner ring ", options.inner_ring);
   if (options.backward == BackwardForm::q) add("q travels");
   if (options.backward == BackwardForm::automatic) add("kv or q travels");
+  if (options.head_groups) add(options.head_groups, " head groups");
   return schedule.name + text + (text.empty() ? "" : ")");
 }
 
@@ -46,7 +47,8 @@ std::vector<NamedSchedule> all_schedules(int ranks) {
 std::vector<NamedSchedule> more_schedules(int ranks) {
   std::vector<NamedSchedule> more{{"ring", {.backward = BackwardForm::q}},
                                   {"bidirectional_ring", {.layout = LayoutKind::contiguous}},
-                                  {"dist_flash"}};
+                                  {"dist_flash"},
+                                  {"ulysses_overlapped"}};
   for (int inner = 2; inner < ranks; ++inner) {
     if (ranks % inner != 0) continue;
     more.push_back({"double_ring", {.inner_ring = inner}});
@@ -79,8 +81,8 @@ std::vector<int> rank_counts() {
 }
 
 int ulysses_degree(const NamedSchedule& schedule, int ranks) {
-  if (schedule.name == "ulysses") return ranks;
-  return schedule.name == "usp" ? schedule.options.ulysses_degree : 1;
+  if (schedule.name == "usp") return schedule.options.ulysses_degree;
+  return schedule_entry(schedule.name).takes_all_to_all ? ranks : 1;
 }
 
 Problem make_problem(std::string_view mask, std::int64_t length, const Shape& shape) {

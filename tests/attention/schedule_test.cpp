@@ -34,7 +34,8 @@ class ScheduleTest : public testing::Test {
 TEST_F(ScheduleTest, UnknownNamesAreRefusedWithTheKnownOnes) {
   EXPECT_THAT(
       refusal({"rings"}, problem_),
-      AllOf(HasSubstr("'rings'"), HasSubstr("ring, striped, zigzag, ulysses, usp, all_gather_kv")));
+      AllOf(HasSubstr("'rings'"),
+            HasSubstr("ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv")));
 }
 
 TEST_F(ScheduleTest, OptionsThatAScheduleDoesNotHaveAreRefusedByName) {
