@@ -20,6 +20,7 @@
 #include "bench/run/simulation_process.hpp"
 #include "bench/sweep.hpp"
 #include "bench/trace/command.hpp"
+#include "bench/train/command.hpp"
 #include "bench/validate/command.hpp"
 #include "comm/error.hpp"
 
@@ -38,6 +39,7 @@ int run(const CommandLine& line, const Processes& processes) {
   if (line.command == "plan") return plan(plan_options(line.options), processes);
   if (line.command == "trace") return trace(trace_options(line.options), processes);
   if (line.command == "probe") return probe(probe_options(line.options), processes);
+  if (line.command == "train") return train(train_options(line.options), processes);
   if (line.command == "validate") {
     return processes.first() ? validate(validate_options(line.options)) : kExitOk;
   }
@@ -68,6 +70,10 @@ int run(std::span<const char* const> arguments) {
        plan_option_entries()},
       {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
        probe_option_entries()},
+      {"train",
+       "Trains a small language model of bytes with a sharded sequence: loss, speed and memory of "
+       "each step.",
+       train_option_entries()},
       {"validate",
        "Predicts what others have published, in virtual time, and says how far off that is.",
        validate_option_entries()},

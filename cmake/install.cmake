@@ -45,5 +45,5 @@ install(FILES ${PROJECT_BINARY_DIR}/ringspanConfig.cmake ${PROJECT_BINARY_DIR}/r
 
 if(TARGET ringspan)
   install(TARGETS ringspan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(DIRECTORY bench/clusters results/published DESTINATION share/ringspan)
+  install(DIRECTORY bench/clusters bench/texts results/published DESTINATION share/ringspan)
 endif()

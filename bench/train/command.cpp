@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/train/command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "bench/rows/csv_line.hpp"
+#include "bench/sweep.hpp"
+#include "bench/train/training.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+std::string read(const TrainOptions& options) {
+  std::ifstream stream(options.text, std::ios::binary);
+  RINGSPAN_REQUIRE(stream, "--text: cannot read ", options.text);
+  std::string text((std::istreambuf_iterator<char>(stream)), {});
+  RINGSPAN_REQUIRE(std::ssize(text) >= options.length, "--text: ", options.text, " has ",
+                   text.size(), " bytes; a sample of --seq takes ", options.length);
+  return text;
+}
+
+/// The same on one rank.
+TrainOptions alone(TrainOptions options) {
+  options.mesh = {};
+  options.schedule = "ring";
+  options.hop = comm::Hop::copy;
+  return options;
+}
+
+double tokens_per_second(const TrainOptions& options, const TrainedStep& step) {
+  return static_cast<double>(options.length * options.batch) / step.seconds;
+}
+
+/// Prints steps as they end.
+class Printer {
+ public:
+  explicit Printer(const TrainOptions& options) : options_(options) {}
+
+  void begin() const {
+    fmt::print("{:>5} {:>10} {:>10} {:>16} {:>15}\n", "step", "loss", "tokens/s", "activations MiB",
+               "parameters MiB");
+  }
+
+  void print(const TrainedStep& step) const {
+    constexpr double kMiB = 1 << 20;
+    fmt::print("{:>5} {:>10.6f} {:>10.0f} {:>16.2f} {:>15.2f}\n", step.step, step.loss,
+               tokens_per_second(options_, step), static_cast<double>(step.activation_bytes) / kMiB,
+               static_cast<double>(step.parameter_bytes) / kMiB);
+    std::fflush(stdout);
+  }
+
+  /// Against the same steps on one rank.
+  void compare(const std::vector<TrainedStep>& many, const std::vector<TrainedStep>& one) const {
+    fmt::print("\n{:>5} {:>14} {:>14} {:>12}\n", "step", fmt::format("{} ranks", options_.ranks()),
+               "one rank", "difference");
+    double largest = 0;
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      const double difference = many[i].loss - one[i].loss;
+      largest = std::max(largest, std::abs(difference) / one[i].loss);
+      fmt::print("{:>5} {:>14.9f} {:>14.9f} {:>12.2e}\n", many[i].step, many[i].loss, one[i].loss,
+                 difference);
+    }
+    fmt::print("largest difference: {:.2e} of the loss\n", largest);
+  }
+
+ private:
+  const TrainOptions& options_;
+};
+
+void write_csv(const TrainOptions& options, const std::vector<TrainedStep>& many,
+               const std::vector<TrainedStep>& one) {
+  std::ofstream stream(options.csv);
+  stream << "variant,dtype,transport,mesh,ranks,schedule,recompute,offload,mlp_tiles,blockwise,"
+            "loss_tiles,sequence_length,batch,step,loss,loss_on_one_rank,seconds,tokens_per_s,"
+            "activation_bytes_per_rank,parameter_bytes_per_rank\n";
+  const model::MemoryOptions& memory = options.memory;
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    const TrainedStep& step = many[i];
+    stream << csv_line(
+        std::vector<std::string>{std::string(name(options.config.variant)),
+                                 std::string(name(options.config.dtype)),
+                                 options.transport,
+                                 name(options.mesh),
+                                 std::to_string(options.ranks()),
+                                 options.schedule,
+                                 std::string(name(memory.recompute)),
+                                 std::to_string(memory.offload),
+                                 std::to_string(memory.mlp_tiles),
+                                 std::to_string(memory.blockwise),
+                                 std::to_string(memory.loss_tiles),
+                                 std::to_string(options.length),
+                                 std::to_string(options.batch),
+                                 std::to_string(step.step),
+                                 fmt::format("{}", step.loss),
+                                 one.empty() ? "" : fmt::format("{}", one[i].loss),
+                                 fmt::format("{:.6g}", step.seconds),
+                                 fmt::format("{:.6g}", tokens_per_second(options, step)),
+                                 std::to_string(step.activation_bytes),
+                                 std::to_string(step.parameter_bytes)});
+  }
+  stream.close();
+  if (!stream) throw Error(ErrorKind::system, concat("--csv: cannot write ", options.csv));
+}
+
+/// In the first process, while the others wait; all of them throw what it throws.
+void in_first(const Processes& processes, const std::function<void()>& body) {
+  std::exception_ptr failure;
+  processes.in_first([&] {
+    try {
+      body();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  processes.told_by_first([&] {
+    if (failure) std::rethrow_exception(failure);
+    return std::string();
+  });
+}
+
+}  // namespace
+
+int train(const TrainOptions& options, const Processes& processes) {
+  const std::string text = processes.told_by_first([&] {
+    RINGSPAN_REQUIRE(options.csv.empty() || !std::filesystem::exists(options.csv),
+                     "--csv: ", options.csv, " is there already");
+    return read(options);
+  });
+  const Printer printer(options);
+  std::vector<TrainedStep> many, one;
+  const auto report = [&](const TrainedStep& step) {
+    if (many.empty()) printer.begin();
+    many.push_back(step);
+    printer.print(step);
+  };
+  const auto train_here = [&] { train_on(options.transport, options, text, report); };
+  if (comm::backend(options.transport).process) {
+    train_here();
+  } else {
+    in_first(processes, train_here);
+  }
+  in_first(processes, [&] {
+    if (options.compare) {
+      train_on("threads", alone(options), text,
+               [&](const TrainedStep& step) { one.push_back(step); });
+      printer.compare(many, one);
+    }
+    if (!options.csv.empty()) write_csv(options, many, one);
+  });
+  return kExitOk;
+}
+
+}  // namespace ringspan::bench

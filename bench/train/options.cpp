@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/train/options.hpp"
+
+#include <string_view>
+#include <vector>
+
+#include "attention/schedule.hpp"
+#include "bench/ask/axes.hpp"
+#include "bench/ask/share_folder.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+constexpr OptionEntry kEntries[] = {
+    {"--mesh", "ranks by axis: tensor, ulysses, ring, data (or shard, replicate) [ring=2]"},
+    {"--schedule", "of attention [zigzag; ulysses or usp where the mesh says so]"},
+    {"--transport", "how bytes move between ranks [threads]"},
+    {"--hop", "how a ring's hop in one address space goes: copy, reference [copy]"},
+    {"--deadline", "seconds that an awaited rank may make no progress [60]"},
+    {"--variant", "llama (RMSNorm, rotary, SwiGLU), gpt (LayerNorm, GELU, dropout) [llama]"},
+    {"--layers", "blocks [2]"},
+    {"--hidden", "features of a token [128]"},
+    {"--heads", "query heads [8]"},
+    {"--kv-heads", "KV heads [4]"},
+    {"--head-dim", "features of a head [16]"},
+    {"--mlp-hidden", "features inside the MLP [352]"},
+    {"--dropout", "gpt: share of features dropped [0.1]"},
+    {"--dtype", "fp32, fp64 [fp32]"},
+    {"--recompute", "none, selective, selective_plus, full [none]"},
+    {"--offload", "what blocks keep of their input goes to memory that is not counted", true},
+    {"--mlp-tiles", "tiles of tokens that the MLP goes through [1]"},
+    {"--blockwise", "these tiles begin at attention's projection", true},
+    {"--loss-tiles", "tiles of tokens whose logits exist at once [1]"},
+    {"--text", "a file to learn, by bytes [Alice's Adventures in Wonderland]"},
+    {"--seq", "tokens of a sample [256]"},
+    {"--batch", "samples of a step, on all ranks together [4]"},
+    {"--steps", "training steps [20]"},
+    {"--learning-rate", "of AdamW [0.001]"},
+    {"--seed", "of parameters, dropout and samples [1]"},
+    {"--compare", "trains on one rank as well, and prints the difference", true},
+    {"--csv", "write a row for each step into a new file"},
+};
+
+constexpr std::int64_t kMost = std::int64_t{1} << 30;
+
+class Texts {
+ public:
+  explicit Texts(const OptionTexts& texts) : texts_(texts) {}
+
+  bool has(std::string_view option) const { return texts_.count(option) > 0; }
+
+  std::string text(std::string_view option, std::string_view otherwise) const {
+    const auto found = texts_.find(option);
+    return found == texts_.end() ? std::string(otherwise) : found->second;
+  }
+
+  std::int64_t integer(std::string_view option, std::string_view otherwise,
+                       std::int64_t least = 1) const {
+    const std::vector<std::int64_t> values = integers(option, text(option, otherwise), least);
+    RINGSPAN_REQUIRE(values.size() == 1, option, ": takes one value");
+    RINGSPAN_REQUIRE(values[0] <= kMost, option, ": ", values[0], " is too large; the most is ",
+                     kMost);
+    return values[0];
+  }
+
+  template <typename Table>
+  std::string one_of(std::string_view option, std::string_view otherwise,
+                     const Table& table) const {
+    std::vector<std::string_view> known;
+    for (const auto& entry : table) known.push_back(entry.name);
+    const std::vector<std::string> values = names(option, text(option, otherwise), known);
+    RINGSPAN_REQUIRE(values.size() == 1, option, ": takes one value");
+    return values[0];
+  }
+
+ private:
+  const OptionTexts& texts_;
+};
+
+/// What `read` makes of the option's text; the message names the option.
+template <typename Read>
+auto parsed(const Texts& texts, std::string_view option, std::string_view otherwise, Read read) {
+  try {
+    return read(texts.text(option, otherwise));
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(option, ": ", error.what()));
+  }
+}
+
+model::ModelConfig config_of(const Texts& texts, std::int64_t length) {
+  model::ModelConfig config;
+  config.variant = parsed(texts, "--variant", "llama", model::variant);
+  config.layers = texts.integer("--layers", "2");
+  config.hidden = texts.integer("--hidden", "128");
+  config.heads = texts.integer("--heads", "8");
+  config.kv_heads = texts.integer("--kv-heads", "4");
+  config.head_dim = texts.integer("--head-dim", "16");
+  config.mlp_hidden = texts.integer("--mlp-hidden", "352");
+  config.positions = length;
+  const bool drops = config.variant == model::Variant::gpt;
+  config.dropout = number("--dropout", texts.text("--dropout", drops ? "0.1" : "0"), 0);
+  config.dtype = parsed(texts, "--dtype", "fp32", attention::dtype);
+  config.seed = static_cast<std::uint64_t>(texts.integer("--seed", "1", 0));
+  return config;
+}
+
+/// Of the schedules that have one dimension, the sequence has one, too.
+std::string schedule_of(const Texts& texts, const model::MeshShape& mesh) {
+  const bool two = mesh.ulysses > 1 && mesh.ring > 1;
+  const std::string schedule = texts.one_of("--schedule",
+                                            two                ? "usp"
+                                            : mesh.ulysses > 1 ? "ulysses"
+                                                               : "zigzag",
+                                            attention::schedules());
+  RINGSPAN_REQUIRE(!two || attention::schedule_entry(schedule).takes_ulysses_degree,
+                   "--schedule: ", schedule, " has one dimension, but mesh ", name(mesh),
+                   " has ulysses and ring; give all ranks of a sequence to one of them");
+  return schedule;
+}
+
+}  // namespace
+
+std::span<const OptionEntry> train_option_entries() { return kEntries; }
+
+TrainOptions train_options(const OptionTexts& given) {
+  const Texts texts(given);
+  struct Hop {
+    std::string_view name;
+  };
+  constexpr Hop kHops[] = {{"copy"}, {"reference"}};
+  TrainOptions options;
+  options.mesh = parsed(texts, "--mesh", "ring=2", model::parse_mesh);
+  model::require_trainable(options.mesh);
+  options.schedule = schedule_of(texts, options.mesh);
+  options.transport = texts.one_of("--transport", "threads", comm::backends());
+  RINGSPAN_REQUIRE(comm::backend(options.transport).world == "host",
+                   "--transport: ", options.transport,
+                   " moves no data to train on; host transports do");
+  options.hop =
+      texts.one_of("--hop", "copy", kHops) == "copy" ? comm::Hop::copy : comm::Hop::reference;
+  if (texts.has("--deadline")) {
+    options.deadline = number("--deadline", texts.text("--deadline", ""), 0, true);
+  }
+  options.length = texts.integer("--seq", "256", 2);
+  options.batch = texts.integer("--batch", "4");
+  RINGSPAN_REQUIRE(options.batch >= options.mesh.data(), "--batch: ", options.batch,
+                   " samples for ", options.mesh.data(),
+                   " data-parallel ranks; each needs at least one");
+  options.config = config_of(texts, options.length);
+  model::require_valid(options.config, options.mesh.tensor);
+  options.memory = {parsed(texts, "--recompute", "none", model::recompute), texts.has("--offload"),
+                    texts.integer("--mlp-tiles", "1"), texts.has("--blockwise"),
+                    texts.integer("--loss-tiles", "1")};
+  options.optimizer.learning_rate =
+      number("--learning-rate", texts.text("--learning-rate", "0.001"), 0);
+  options.text = texts.text("--text", (share_folder() / "texts" / "alice.txt").string());
+  options.steps = static_cast<int>(texts.integer("--steps", "20"));
+  options.compare = texts.has("--compare");
+  options.csv = texts.text("--csv", "");
+  RINGSPAN_REQUIRE(!texts.has("--csv") || !options.csv.empty(), "--csv: the file name is empty");
+  return options;
+}
+
+}  // namespace ringspan::bench

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/train/training.hpp"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "attention/schedule.hpp"
+#include "bench/random.hpp"
+#include "comm/collectives.hpp"
+#include "comm/split_evenly.hpp"
+#include "model/mesh.hpp"
+#include "model/sample.hpp"
+#include "model/shard_batch.hpp"
+#include "model/trainer.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+/// Samples `first` and following of a step: stretches of the text that begin anywhere, the same
+/// whatever ranks they are for.
+std::vector<model::Sample> samples(const std::string& text, const TrainOptions& options, int step,
+                                   Part part) {
+  const std::int64_t starts = std::ssize(text) - options.length + 1;
+  std::vector<model::Sample> samples(part.count);
+  for (std::int64_t i = 0; i < part.count; ++i) {
+    const std::int64_t index = step * options.batch + part.first + i;
+    const std::int64_t start = random_below(starts, options.config.seed, index);
+    for (std::int64_t at = start; at < start + options.length; ++at) {
+      samples[i].ids.push_back(static_cast<unsigned char>(text[at]));
+    }
+  }
+  return samples;
+}
+
+/// One rank.
+class RankTraining {
+ public:
+  RankTraining(const comm::Communicator& world, const TrainOptions& options)
+      : options_(options),
+        mesh_(world, options.mesh),
+        kernels_(attention::make_kernels(
+            options.config.dtype == attention::DType::f64 ? "reference" : "cpu", world.device())),
+        schedule_(attention::make_schedule(options.schedule, mesh_.sequence(), *kernels_,
+                                           schedule_options())),
+        model_(options.config, options.memory, mesh_, *schedule_),
+        trainer_(model_, mesh_, options.optimizer) {}
+
+  /// Collective.
+  TrainedStep step(const std::string& text, int index) {
+    const comm::Communicator& world = mesh_.world();
+    const Part part = split_evenly(options_.batch, mesh_.data().size(), mesh_.data().rank());
+    const std::vector<model::Sample> batch = samples(text, options_, index, part);
+    const attention::Sequence sequence = model::common_sequence(batch);
+    const model::Tokens shard =
+        model::shard_batch(batch, sequence, schedule_->shard(sequence), part.first);
+
+    comm::Device& device = world.device();
+    comm::barrier(world);
+    device.reset_peak();
+    const double start = device.now();
+    const model::LossSum loss = trainer_.step(sequence, shard);
+    const double seconds = device.now() - start;
+    const std::int64_t parameters = trainer_.parameter_bytes();
+    const std::int64_t activations = device.memory().peak - parameters;
+    return {index + 1, loss.mean(), comm::all_reduce(world, seconds, comm::Reduction::max),
+            comm::all_reduce(world, activations, comm::Reduction::max),
+            comm::all_reduce(world, parameters, comm::Reduction::max)};
+  }
+
+ private:
+  attention::ScheduleOptions schedule_options() const {
+    if (!attention::schedule_entry(options_.schedule).takes_ulysses_degree) return {};
+    return mesh_.schedule_options();
+  }
+
+  const TrainOptions& options_;
+  model::Mesh mesh_;
+  std::unique_ptr<attention::Kernels> kernels_;
+  std::unique_ptr<attention::Schedule> schedule_;
+  model::Transformer model_;
+  model::Trainer trainer_;
+};
+
+}  // namespace
+
+void train_on(std::string_view transport, const TrainOptions& options, const std::string& text,
+              const std::function<void(const TrainedStep&)>& report) {
+  comm::LaunchOptions launch = comm::launch_options_from_environment();
+  launch.ranks = options.ranks();
+  launch.hop = options.hop;
+  if (options.deadline) launch.deadline = *options.deadline;
+  comm::launch(transport, launch, [&](const comm::Communicator& world) {
+    RankTraining training(world, options);
+    for (int step = 0; step < options.steps; ++step) {
+      const TrainedStep trained = training.step(text, step);
+      if (world.rank() == 0) report(trained);
+    }
+  });
+}
+
+}  // namespace ringspan::bench
