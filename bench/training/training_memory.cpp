@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "bench/training/layer_pass.hpp"
+#include "model/memory/layer_activations.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -18,67 +19,42 @@ struct Stage {
   bool last = false;
 };
 
-/// Micro-batches of 1F1B that a stage, counted from 0, has begun and not ended. With v chunks per
-/// stage it begins those before its last one for p micro-batches, then runs ahead twice as far as
-/// the end is away: on the first (1 + (p - 1) / (p v)) p (Korthikanti et al., section 4.2.3).
-double in_flight(const TrainingConfig& config, int stage) {
-  const double p = config.pipeline, v = config.pipeline_interleave;
-  const double to_end = p - 1 - stage;
-  const double most = v > 1 ? ((v - 1) * p + 1 + 2 * to_end) / v : 1 + to_end;
-  return std::min(most, static_cast<double>(config.micro_batches()));
-}
-
-/// Activations between the products, of a token: kept whole without sequence parallelism.
-double residual_bytes(const Model& model, const TrainingConfig& config) {
-  const double h = static_cast<double>(model.hidden);
-  const double norms = 2 * kElement * h, inputs = 2 * kElement * h;  // of both halves of a layer
-  return norms + inputs + (config.dropout ? 2 * h : 0);
-}
-
-double heads_width(const Model& model, const TrainingConfig& config) {
-  return static_cast<double>(model.heads / config.tensor * model.head_dim);
-}
-double kv_width(const Model& model, const TrainingConfig& config) {
-  return static_cast<double>(kv_heads_per_rank(model, config) * model.head_dim);
-}
-
-/// The scores after softmax, the mask of dropout and what is left: 2 + 1 + 2 bytes each. Of flash
-/// attention the lse.
-double score_bytes(const Model& model, const TrainingConfig& config) {
+/// Of Recompute::full it is what is there while its backward pass runs.
+model::LayerShare layer_share(const Model& model, const TrainingConfig& config) {
+  model::LayerShare share;
+  share.tokens = config.tokens();
+  share.residual_tokens = residual_tokens(config);
+  share.keys = config.sequence_length;
+  share.hidden = model.hidden;
+  share.heads = model.heads / config.tensor;
+  share.kv_heads = kv_heads_per_rank(model, config);
+  share.head_dim = model.head_dim;
+  share.mlp_hidden = model.ffn_hidden / config.tensor;
+  share.gated = model.gated;
+  share.dropout = config.dropout;
   if (config.attention == AttentionKind::flash) {
-    return 4 * static_cast<double>(config.tokens() * model.heads / config.tensor);
+    share.scores = model::KeptScores::lse;
+  } else if (config.recompute == Recompute::selective) {
+    share.scores = model::KeptScores::none;
   }
-  if (config.recompute == Recompute::selective) return 0;
-  const double scores =
-      static_cast<double>(model.heads / config.tensor) * static_cast<double>(config.micro_batch) *
-      static_cast<double>(config.sequence_length) * static_cast<double>(config.sequence_length);
-  return scores * (config.dropout ? 5 : 2);
-}
-
-/// All that the backward pass of a layer needs.
-double whole_layer_bytes(const Model& model, const TrainingConfig& config) {
-  const double tokens = static_cast<double>(config.tokens());
-  const double mlp = static_cast<double>(model.ffn_hidden / config.tensor);
-  // q and out, k and v; of the MLP what goes into the activation and what comes out of it.
-  const double split = kElement * (2 * heads_width(model, config) + 2 * kv_width(model, config) +
-                                   (model.gated ? 3 : 2) * mlp);
-  return static_cast<double>(residual_tokens(config)) * residual_bytes(model, config) +
-         tokens * split + score_bytes(model, config);
+  return share;
 }
 
 /// While the backward pass of a layer runs: gradients of its MLP, or of its attention.
 double gradient_workspace(const Model& model, const TrainingConfig& config,
                           double attention_workspace) {
-  const double tokens = static_cast<double>(config.tokens());
-  const double mlp = static_cast<double>(model.ffn_hidden / config.tensor);
-  const double attention =
-      kElement * tokens * (2 * heads_width(model, config) + 2 * kv_width(model, config));
-  return std::max(kElement * tokens * (model.gated ? 3 : 2) * mlp, attention + attention_workspace);
+  const model::LayerShare share = layer_share(model, config);
+  const double tokens = kElement * static_cast<double>(share.tokens);
+  const auto heads = static_cast<double>((2 * share.heads + 2 * share.kv_heads) * share.head_dim);
+  const auto mlp = static_cast<double>((model.gated ? 3 : 2) * share.mlp_hidden);
+  return std::max(tokens * mlp, tokens * heads + attention_workspace);
 }
 
 double workspace(const Model& model, const TrainingConfig& config, double attention_workspace) {
   double bytes = gradient_workspace(model, config, attention_workspace);
-  if (config.recompute == Recompute::full) bytes += whole_layer_bytes(model, config);
+  if (config.recompute == Recompute::full) {
+    bytes += model::layer_activation_bytes(layer_share(model, config)).total();
+  }
   const double layer = static_cast<double>(layer_parameters(model)) / config.tensor;
   if (config.zero_stage == 3) bytes += 2 * kElement * layer;  // this layer and the next, gathered
   if (config.zero_stage >= 2) bytes += static_cast<double>(config.gradient_bytes) * layer;
@@ -125,8 +101,9 @@ std::int64_t parameters(const Model& model) {
 }
 
 double layer_activation_bytes(const Model& model, const TrainingConfig& config) {
-  if (config.recompute != Recompute::full) return whole_layer_bytes(model, config);
-  return kElement * static_cast<double>(residual_tokens(config) * model.hidden);  // its input
+  const model::LayerShare share = layer_share(model, config);
+  return config.recompute == Recompute::full ? model::layer_input_bytes(share)
+                                             : model::layer_activation_bytes(share).total();
 }
 
 TrainingMemory training_memory(const Model& model, const TrainingConfig& config,
@@ -136,9 +113,13 @@ TrainingMemory training_memory(const Model& model, const TrainingConfig& config,
   if (config.pipeline == 1) {
     return stage_memory(model, config, {layers, embeddings, 1, true}, attention_workspace);
   }
+  const auto in_flight = [&](int stage) {
+    return model::micro_batches_in_flight(config.pipeline, config.pipeline_interleave, stage,
+                                          config.micro_batches());
+  };
   const TrainingMemory first =
-      stage_memory(model, config, {layers, 1, in_flight(config, 0), false}, attention_workspace);
-  const double at_end = in_flight(config, config.pipeline - 1);
+      stage_memory(model, config, {layers, 1, in_flight(0), false}, attention_workspace);
+  const double at_end = in_flight(config.pipeline - 1);
   const TrainingMemory last =
       stage_memory(model, config, {layers, 1, at_end, true}, attention_workspace);
   return first.total() > last.total() ? first : last;

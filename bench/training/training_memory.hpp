@@ -21,9 +21,7 @@ struct TrainingMemory {
 TrainingMemory training_memory(const Model& model, const TrainingConfig& config,
                                double attention_workspace = 0);
 
-/// Bytes that one layer keeps of one micro-batch on one rank: the equations of Korthikanti et
-/// al. (arXiv 2205.05198, section 4), term by term, so that they also hold for grouped KV heads,
-/// gated MLPs and sequence-parallel ranks.
+/// Bytes that one layer keeps of one micro-batch on one rank (model/memory/layer_activations.hpp).
 double layer_activation_bytes(const Model& model, const TrainingConfig& config);
 
 /// Of one layer, without biases, which are below a thousandth; and of the whole model.
