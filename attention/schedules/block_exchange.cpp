@@ -24,11 +24,6 @@ BlockExchange::BlockExchange(comm::Communicator comm, std::int64_t bytes_per_tok
   for (comm::Buffer& buffer : received_) buffer = allocate(received.tokens);
 }
 
-void BlockExchange::begin() {
-  if (!comm_.lends()) return;
-  for (comm::Buffer& buffer : received_) buffer = {};  // its owner may be waiting for it in write()
-}
-
 std::byte* BlockExchange::write() {
   last_becomes_first(sent_);
   if (comm_.lends()) comm_.reclaim(sent_.front());
@@ -45,5 +40,10 @@ void BlockExchange::add_to(comm::Batch& batch, int to, std::int64_t sent, int fr
 }
 
 void BlockExchange::receive() { last_becomes_first(received_); }
+
+void BlockExchange::end() {
+  if (!comm_.lends()) return;
+  for (comm::Buffer& buffer : received_) buffer = {};
+}
 
 }  // namespace ringspan::attention

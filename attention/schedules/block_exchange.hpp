@@ -13,8 +13,8 @@ namespace ringspan::attention {
 /// Blocks of one kind that go from each rank to another one and come from a third, others at every
 /// step: the memory that they are sent from and received in. Where hops lend, what has come is its
 /// sender's, who waits until nobody reads what it is about to overwrite.
-///   begin(); per step: write() if there is anything new, add_to(batch), and once that is done
-///   receive().
+///   per step: write() if there is anything new, add_to(batch), and once that is done receive();
+///   end().
 class BlockExchange {
  public:
   /// So many blocks of so many tokens, in use at the same time.
@@ -28,9 +28,6 @@ class BlockExchange {
   BlockExchange(const BlockExchange&) = delete;  // a batch may rebind a buffer in here
   BlockExchange& operator=(const BlockExchange&) = delete;
 
-  /// Before a pass: lets go of what the last one received.
-  void begin();
-
   /// The block that is sent from now on, to be written.
   std::byte* write();
 
@@ -40,6 +37,9 @@ class BlockExchange {
   /// Makes what the batch brought the block that is held.
   void receive();
   std::byte* held() const { return received_.front().data(); }
+
+  /// After a pass: lets go of what came, for its owner to write again.
+  void end();
 
  private:
   comm::Communicator comm_;

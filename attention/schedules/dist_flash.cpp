@@ -45,8 +45,8 @@ struct Exchanges {
         results(comm, result_bytes, {2, largest.queries}, {1, largest.lent_queries}),
         gradients(comm, gradient_bytes, {2, largest.keys}, {1, largest.lent_keys}) {}
 
-  void begin() {
-    for (BlockExchange* each : {&queries, &results, &gradients}) each->begin();
+  void end() {
+    for (BlockExchange* each : {&queries, &results, &gradients}) each->end();
   }
 
   BlockExchange queries, results;
@@ -82,7 +82,7 @@ class DistFlashPlan final : public Plan {
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
     queries_.begin_forward(*this, inputs, outputs, saved);
-    begin(forward_, inputs);
+    lend_keys(inputs);
     if (largest_.lent_queries > 0) {
       kernels_.copy(inputs.q, q(forward_.queries.write(), tokens(), shape().dtype));
     }
@@ -103,7 +103,7 @@ class DistFlashPlan final : public Plan {
     queries_.begin_backward(*this, inputs, outputs, saved, d_out, gradients);
     dk_.begin(kernels_, gradients.dk);
     dv_.begin(kernels_, gradients.dv);
-    begin(*backward_, inputs);
+    lend_keys(inputs);
     if (largest_.lent_queries > 0) lend_queries();
     const auto work = [&](const DistFlashStep& step, const KvView& kv) {
       if (!step.own.empty()) queries_.differentiate(kv, step.own, share(step));
@@ -119,9 +119,7 @@ class DistFlashPlan final : public Plan {
   const Shape& shape() const { return queries_.shape(); }
   std::int64_t tokens() const { return queries_.tokens(); }
 
-  void begin(Exchanges& exchanges, const Inputs& inputs) {
-    kv_.begin();
-    exchanges.begin();
+  void lend_keys(const Inputs& inputs) {
     if (largest_.lent_keys == 0) return;
     const KvBlock lent = kv_format_.block(kv_.write(), tokens());
     kernels_.copy(inputs.k, lent.k);
@@ -146,6 +144,8 @@ class DistFlashPlan final : public Plan {
     }
     finish(exchanges, returned);
     take(steps_.back());
+    kv_.end();
+    exchanges.end();
   }
 
   comm::Request fetch(Exchanges& exchanges, const DistFlashStep& step) {

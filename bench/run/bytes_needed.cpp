@@ -48,6 +48,22 @@ double ring(const PerToken& token, const Point& point) {
                             (point.has_backward() ? gradient_blocks * token.accumulator : 0));
 }
 
+/// Blocks of keys and of queries that a rank lends, that it holds and that come in; results and
+/// gradients of two steps on their way home, and those that come. An upper bound: no rank has all
+/// of them under a causal mask.
+double balanced(const PerToken& token, const Point& point) {
+  const bool backward = point.has_backward(), lends = point.hop == "reference";
+  const double sums =
+      backward && token.accumulator > token.element ? token.kv * token.accumulator : 0;
+  if (point.ranks == 1) return sums;
+  const double lent = lends ? 1 : 3, returned = lends ? 2 : 3;
+  double bytes = lent * (token.kv + token.q) * token.element +
+                 returned * (token.out + 2 * token.heads) * token.accumulator;
+  if (!backward) return bytes;
+  bytes += lent * ((token.q + token.out) * token.element + 2 * token.heads * token.accumulator);
+  return bytes + returned * (token.q + token.kv) * token.accumulator + sums;
+}
+
 /// Rows of q, k and v on both sides of the all-to-all, which gradients use as well (as accumulators
 /// where KV heads are copied); out and lse; backward q, k, v and out are kept.
 double head_exchange(const PerToken& token, bool backward) {
@@ -81,9 +97,13 @@ double bytes_needed(const Point& point) {
   const bool backward = point.has_backward();
   double bytes = (backward ? 2 : 1) * (token.q + token.kv + token.out) * token.element;
   bytes += queries(token, backward);
-  bytes += point.schedule == "all_gather_kv"
-               ? gathered(token, static_cast<double>(point.ranks), backward)
-               : ring(token, point);
+  if (point.schedule == "all_gather_kv") {
+    bytes += gathered(token, static_cast<double>(point.ranks), backward);
+  } else if (point.schedule == "dist_flash") {
+    bytes += balanced(token, point);
+  } else {
+    bytes += ring(token, point);
+  }
   if (schedule.takes_all_to_all && point.ulysses_degree > 1)
     bytes += head_exchange(token, backward) + staging(token, point);
   return bytes * static_cast<double>(point.batch) * static_cast<double>(point.sequence_length);
