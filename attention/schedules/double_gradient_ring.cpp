@@ -2,24 +2,13 @@
 #include "attention/schedules/double_gradient_ring.hpp"
 
 #include <utility>
-#include <vector>
 
 namespace ringspan::attention {
 namespace {
 
-using Step = DoubleGradientRing::Step;
-
-std::vector<GradientRing::Move> inner_moves(std::span<const Step> steps) {
+std::vector<GradientRing::Move> moves_of(const std::vector<DoubleGradientRing::Turn>& turns) {
   std::vector<GradientRing::Move> moves;
-  for (const Step& step : steps) moves.push_back(step.move);
-  return moves;
-}
-
-std::vector<GradientRing::Move> outer_moves(std::span<const Step> steps) {
-  std::vector<GradientRing::Move> moves;
-  for (const Step& step : steps) {
-    if (step.turn_begins) moves.push_back(step.move_outwards);
-  }
+  for (const DoubleGradientRing::Turn& turn : turns) moves.push_back(turn.move);
   return moves;
 }
 
@@ -28,27 +17,30 @@ std::vector<GradientRing::Move> outer_moves(std::span<const Step> steps) {
 DoubleGradientRing::DoubleGradientRing(comm::Communicator inner,
                                        std::optional<comm::Communicator> outer, Kernels& kernels,
                                        const GradientFormat& format, std::int64_t tokens,
-                                       std::span<const Step> steps)
-    : kernels_(kernels), inner_(std::move(inner), kernels, format, tokens, inner_moves(steps)) {
-  if (outer) outer_.emplace(std::move(*outer), kernels, format, tokens, outer_moves(steps));
+                                       std::span<const GradientRing::Move> moves,
+                                       std::vector<Turn> turns)
+    : kernels_(kernels),
+      inner_(std::move(inner), kernels, format, tokens, moves),
+      turns_(std::move(turns)) {
+  if (outer) outer_.emplace(std::move(*outer), kernels, format, tokens, moves_of(turns_));
 }
 
 void DoubleGradientRing::begin(const GradientBlock& own) {
   for (const TensorView& part : own) kernels_.fill(part, 0);
   (outer_ ? *outer_ : inner_).begin(own);
-  turn_ = nullptr;
+  turn_ = -1;
 }
 
 // The last gradient of a turn comes home in the first step of the next one.
-void DoubleGradientRing::follow(const Step& step) {
+void DoubleGradientRing::follow(int turn, const GradientRing::Move& move) {
   inner_.finish();
-  if (outer_ && step.turn_begins) {
+  if (outer_ && turn != turn_) {
     end_turn();
-    turn_ = &step;
-    if (step.turn_adds) inner_.begin(outer_->share(step.tokens));
+    turn_ = turn;
+    if (turns_[turn].adds) inner_.begin(outer_->share(turns_[turn].tokens));
   }
   inner_.add_share();
-  inner_.start(step.move);
+  inner_.start(move);
 }
 
 void DoubleGradientRing::finish() {
@@ -59,10 +51,10 @@ void DoubleGradientRing::finish() {
 }
 
 void DoubleGradientRing::end_turn() {
-  if (!turn_) return;
+  if (turn_ < 0) return;
   outer_->finish();
   outer_->add_share();
-  outer_->start(turn_->move_outwards);
+  outer_->start(turns_[turn_].move);
 }
 
 }  // namespace ringspan::attention

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "attention/schedules/gradient_ring.hpp"
 
@@ -15,20 +16,18 @@ namespace ringspan::attention {
 /// inner turn to arrive in. Without an outer ring it is one GradientRing.
 class DoubleGradientRing {
  public:
-  /// What becomes of the gradient of the block held at one step. Where an inner turn begins, also
-  /// what is done with its sum, of a block of so many tokens, at the end of that turn.
-  struct Step {
-    GradientRing::Move move = {};
-    bool turn_begins = false;
-    bool turn_adds = false;  // some rank of this node sees any of the block
+  /// What becomes, at the end of an inner turn, of the sum of that turn: of a block of so many
+  /// tokens, unless no rank of this node has a share in it.
+  struct Turn {
+    bool adds = false;
     std::int64_t tokens = 0;
-    GradientRing::Move move_outwards = {};
+    GradientRing::Move move = {};
   };
 
-  /// `tokens`: of the largest block. `steps`: of one pass.
+  /// `tokens`: of the largest block. `moves`: of all steps of one pass. `turns`: of their turns.
   DoubleGradientRing(comm::Communicator inner, std::optional<comm::Communicator> outer,
                      Kernels& kernels, const GradientFormat& format, std::int64_t tokens,
-                     std::span<const Step> steps);
+                     std::span<const GradientRing::Move> moves, std::vector<Turn> turns);
 
   /// A new pass. Into `own`, zeros until then, this rank's own gradient gets when it is complete.
   void begin(const GradientBlock& own);
@@ -36,8 +35,8 @@ class DoubleGradientRing {
   /// Zeros, for this rank's share of the gradient of the block in use (of so many tokens).
   GradientBlock share(std::int64_t tokens) { return inner_.share(tokens); }
 
-  /// At the end of a step: the share is added, and the gradient moves on.
-  void follow(const Step& step);
+  /// At the end of a step of this turn: the share is added, and the gradient moves on.
+  void follow(int turn, const GradientRing::Move& move);
 
   /// All gradients are home.
   void finish();
@@ -48,7 +47,8 @@ class DoubleGradientRing {
   Kernels& kernels_;
   GradientRing inner_;
   std::optional<GradientRing> outer_;
-  const Step* turn_ = nullptr;  // where the turn in progress began
+  std::vector<Turn> turns_;
+  int turn_ = -1;  // in progress
 };
 
 }  // namespace ringspan::attention

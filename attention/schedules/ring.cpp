@@ -3,107 +3,56 @@
 // ring, LoongTrain's. Queries stay where they are. Each rank's keys and values travel around the
 // ring, one hop per step, while the kernel works on the block that is already here. The layout
 // decides what the mask leaves of each pair of blocks.
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "attention/schedules/block_ring.hpp"
 #include "attention/schedules/double_gradient_ring.hpp"
 #include "attention/schedules/gradient_sum.hpp"
 #include "attention/schedules/kv_block.hpp"
 #include "attention/schedules/query_block.hpp"
 #include "attention/schedules/ring_levels.hpp"
-#include "attention/schedules/ring_steps.hpp"
 #include "attention/schedules/shard_contract.hpp"
 #include "attention/schedules/stationary_queries.hpp"
-#include "comm/double_ring.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-std::int64_t largest_block(const std::vector<RingStep>& steps) {
-  return std::max_element(steps.begin(), steps.end(),
-                          [](const RingStep& a, const RingStep& b) { return a.tokens < b.tokens; })
-      ->tokens;
+std::vector<GradientRing::Move> gradient_moves(const std::vector<RingStep>& steps) {
+  std::vector<GradientRing::Move> moves;
+  for (const RingStep& step : steps) moves.push_back(step.gradient);
+  return moves;
 }
-
-std::vector<DoubleGradientRing::Step> gradient_steps(const std::vector<RingStep>& steps) {
-  std::vector<DoubleGradientRing::Step> gradients;
-  for (const RingStep& step : steps) gradients.push_back(step.gradient);
-  return gradients;
-}
-
-/// Blocks of one format on their way. A rank uses its own block where the caller has it; what it
-/// hands on is a copy.
-template <typename Format>
-class BlockRing {
- public:
-  /// The steps outlive it.
-  BlockRing(const RingLevels& levels, Format format, const std::vector<RingStep>& steps)
-      : format_(std::move(format)),
-        own_(steps.front()),
-        ring_(levels.inner, levels.outer,
-              steps.size() > 1 ? format_.bytes(largest_block(steps)) : 0, hops(steps)) {}
-
-  /// This rank's own block, to be written, if anybody else needs it.
-  auto begin() {
-    std::byte* const data = ring_.begin().data();
-    const bool moves = own_.hops.inner_hop.sent > 0 || own_.hops.outer_hop.sent > 0;
-    return moves ? std::optional(format_.block(data, own_.tokens)) : std::nullopt;
-  }
-  void start() { ring_.start(); }
-  auto block(const RingStep& step) const { return format_.view(ring_.block().data(), step.tokens); }
-  void finish() { ring_.finish(); }
-
- private:
-  static std::vector<comm::DoubleRing::Step> hops(const std::vector<RingStep>& steps) {
-    std::vector<comm::DoubleRing::Step> hops;
-    for (const RingStep& step : steps) hops.push_back(step.hops);
-    return hops;
-  }
-
-  Format format_;
-  const RingStep& own_;
-  comm::DoubleRing ring_;
-};
 
 class RingPlan final : public Plan {
  public:
-  /// `q_steps`: of a backward pass in which the query side travels; none if keys and values do.
-  RingPlan(const RingLevels& levels, Kernels& kernels, ShardContract contract,
-           std::vector<RingStep> kv_steps, std::vector<RingStep> q_steps)
+  /// `q`: of a backward pass in which the query side travels; none if keys and values do.
+  RingPlan(const RingLevels& levels, Kernels& kernels, ShardContract contract, RingSteps kv,
+           std::optional<RingSteps> q)
       : levels_(levels),
         kernels_(kernels),
-        kv_steps_(std::move(kv_steps)),
-        q_steps_(std::move(q_steps)),
+        queries_travel_(q.has_value()),
+        gradient_turns_(q ? q->turns : kv.turns),
+        largest_(kv.largest),
         queries_(levels.all, kernels, std::move(contract)),
-        kv_ring_(levels, KvFormat{shape(), shape().dtype}, kv_steps_) {}
+        kv_(levels, KvFormat{shape(), shape().dtype}, std::move(kv)),
+        q_steps_(std::move(q)) {}
 
   std::unique_ptr<Saved> make_saved() override {
-    const bool q = queries_travel();
-    if (!gradients_ && q) {
-      q_ring_.emplace(levels_, QueryFormat{shape()}, q_steps_);
-      dk_.reserve(device(), shape(), queries_.tokens(), shape().kv_heads, shape().head_dim);
-      dv_.reserve(device(), shape(), queries_.tokens(), shape().kv_heads, shape().value_dim);
-    }
-    if (!gradients_) {
-      const std::vector<RingStep>& steps = q ? q_steps_ : kv_steps_;
-      gradients_.emplace(levels_.inner, levels_.outer, kernels_,
-                         q ? GradientFormat::of_q(shape()) : GradientFormat::of_kv(shape()),
-                         largest_block(steps), gradient_steps(steps));
-    }
+    if (!gradients_) reserve_backward();
     using Dq = StationaryQueries::Dq;
-    return queries_.make_saved(*this, q ? Dq::travels : Dq::stays);
+    return queries_.make_saved(*this, queries_travel_ ? Dq::travels : Dq::stays);
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
     queries_.begin_forward(*this, inputs, outputs, saved);
     load(inputs);
-    for (const RingStep& step : kv_steps_) {
-      kv_ring_.start();                                   // the next block moves ...
+    for (const RingStep& step : kv_.steps()) {
+      kv_.start();                                        // the next block moves ...
       queries_.attend(in_use(step, inputs), step.tiles);  // ... while the one here is in use
-      kv_ring_.finish();
+      kv_.finish();
     }
     queries_.end_forward();
   }
@@ -111,45 +60,41 @@ class RingPlan final : public Plan {
   void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
                 const ConstTensorView& d_out, const Gradients& gradients) override {
     queries_.begin_backward(*this, inputs, outputs, saved, d_out, gradients);
-    if (queries_travel()) {
-      backward_of_travelling_queries(inputs, gradients);
-    } else {
-      backward_of_travelling_kv(inputs, gradients);
-    }
+    queries_travel_ ? move_queries(inputs, gradients) : move_kv(inputs, gradients);
     queries_.end_backward();
   }
 
  private:
   // The same loop. The gradient of a block follows the block one step behind it, gains a share at
   // every rank that has one, and comes home when the last of them has added it.
-  template <typename Ring, typename Differentiate>
-  void travel(const std::vector<RingStep>& steps, Ring& ring, const Differentiate& differentiate) {
-    for (const RingStep& step : steps) {
-      ring.start();               // the next block moves, and the gradient of this one
+  template <typename Format, typename Differentiate>
+  void travel(BlockRing<Format>& blocks, const Differentiate& differentiate) {
+    for (const RingStep& step : blocks.steps()) {
+      blocks.start();             // the next block moves, and the gradient of this one
       if (!step.tiles.empty()) {  // arrives, while this rank's share of it is computed
         differentiate(step, gradients_->share(step.tokens));
       }
-      gradients_->follow(step.gradient);
-      ring.finish();
+      gradients_->follow(step.turn, step.gradient);
+      blocks.finish();
     }
     gradients_->finish();
   }
 
-  void backward_of_travelling_kv(const Inputs& inputs, const Gradients& gradients) {
+  void move_kv(const Inputs& inputs, const Gradients& gradients) {
     gradients_->begin({gradients.dk, gradients.dv});
     load(inputs);
-    travel(kv_steps_, kv_ring_, [&](const RingStep& step, const GradientBlock& share) {
+    travel(kv_, [&](const RingStep& step, const GradientBlock& share) {
       queries_.differentiate(in_use(step, inputs), step.tiles, {share[0], share[1]});
     });
   }
 
   // BurstAttention's (arXiv:2403.09347): keys, values and their gradients stay.
-  void backward_of_travelling_queries(const Inputs& inputs, const Gradients& gradients) {
+  void move_queries(const Inputs& inputs, const Gradients& gradients) {
     gradients_->begin({gradients.dq});
     dk_.begin(kernels_, gradients.dk);
     dv_.begin(kernels_, gradients.dv);
     BackwardBlock block = queries_.backward_block();
-    if (const auto own = q_ring_->begin()) {
+    if (const auto own = q_->begin()) {
       kernels_.copy(block.q, own->q);
       kernels_.copy(block.d_out, own->d_out);
       kernels_.copy(block.lse, own->lse);
@@ -157,9 +102,9 @@ class RingPlan final : public Plan {
     }
     block.k = inputs.k;
     block.v = inputs.v;
-    travel(q_steps_, *q_ring_, [&](const RingStep& step, const GradientBlock& share) {
-      if (&step != &q_steps_.front()) {
-        const QueryView visiting = q_ring_->block(step);
+    travel(*q_, [&](const RingStep& step, const GradientBlock& share) {
+      if (!q_->own(step)) {
+        const QueryView visiting = q_->block(step);
         block.q = visiting.q;
         block.d_out = visiting.d_out;
         block.lse = visiting.lse;
@@ -172,34 +117,45 @@ class RingPlan final : public Plan {
     dv_.end(kernels_);
   }
 
+  void reserve_backward() {
+    gradients_.emplace(
+        levels_.inner, levels_.outer, kernels_,
+        queries_travel_ ? GradientFormat::of_q(shape()) : GradientFormat::of_kv(shape()), largest_,
+        gradient_moves(queries_travel_ ? q_steps_->steps : kv_.steps()), gradient_turns_);
+    if (!queries_travel_) return;
+    comm::Device& device = levels_.all.device();
+    q_.emplace(levels_, QueryFormat{shape()}, std::move(*q_steps_));
+    dk_.reserve(device, shape(), queries_.tokens(), shape().kv_heads, shape().head_dim);
+    dv_.reserve(device, shape(), queries_.tokens(), shape().kv_heads, shape().value_dim);
+  }
+
   const Shape& shape() const { return queries_.shape(); }
-  comm::Device& device() const { return levels_.all.device(); }
-  bool queries_travel() const { return !q_steps_.empty(); }
 
   // This rank's own keys and values become the first block that moves.
   void load(const Inputs& inputs) {
-    if (const auto own = kv_ring_.begin()) {
+    if (const auto own = kv_.begin()) {
       kernels_.copy(inputs.k, own->k);
       kernels_.copy(inputs.v, own->v);
     }
   }
 
-  // Its own keys and values a rank uses where the caller has them.
   KvView in_use(const RingStep& step, const Inputs& inputs) const {
-    if (&step == &kv_steps_.front()) return {inputs.k, inputs.v};
-    return kv_ring_.block(step);
+    return kv_.own(step) ? KvView{inputs.k, inputs.v} : kv_.block(step);
   }
 
   RingLevels levels_;
   Kernels& kernels_;
-  std::vector<RingStep> kv_steps_, q_steps_;
+  bool queries_travel_;  // in the backward pass
+  std::vector<DoubleGradientRing::Turn> gradient_turns_;
+  std::int64_t largest_;  // block, in tokens
   StationaryQueries queries_;
-  BlockRing<KvFormat> kv_ring_;
+  BlockRing<KvFormat> kv_;
+  std::optional<RingSteps> q_steps_;  // until they are in use
 
   // Once there is a Saved.
-  std::optional<BlockRing<QueryFormat>> q_ring_;
-  GradientSum dk_, dv_;
   std::optional<DoubleGradientRing> gradients_;
+  std::optional<BlockRing<QueryFormat>> q_;
+  GradientSum dk_, dv_;  // where the queries travel
 };
 
 class Ring final : public Schedule {
@@ -222,11 +178,12 @@ class Ring final : public Schedule {
     const RingPlace place = levels_.place();
     ShardContract contract{problem, tokens(shard(problem.sequence)),
                            layout_rule(layout_, place.ranks, place.rank)};
-    RingSteps kv = ring_steps(problem, layout_, place, Travelling::kv), q;
+    RingSteps kv = ring_steps(problem, layout_, place, Travelling::kv);
+    std::optional<RingSteps> q;
     if (backward_ != BackwardForm::kv) q = ring_steps(problem, layout_, place, Travelling::q);
-    if (backward_ == BackwardForm::automatic && !(q.backward_bytes < kv.backward_bytes)) q = {};
-    return std::make_unique<RingPlan>(levels_, kernels_, std::move(contract), std::move(kv.steps),
-                                      std::move(q.steps));
+    if (backward_ == BackwardForm::automatic && q->backward_bytes >= kv.backward_bytes) q.reset();
+    return std::make_unique<RingPlan>(levels_, kernels_, std::move(contract), std::move(kv),
+                                      std::move(q));
   }
 
  private:

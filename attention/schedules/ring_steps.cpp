@@ -92,18 +92,18 @@ RingSteps ring_steps(const Problem& problem, LayoutKind layout, const RingPlace&
       step.tokens = pairs.tokens(here);
       step.tiles = pairs.tiles(place.rank, here);
       const Trips around{at, inside(here, turn), inside(coming, turn), inside(behind(0), turn)};
-      step.hops = {turn, at, around.hop(bytes)};
-      step.gradient.move = around.gradient(bytes, place.rank % inner_ranks, inner_ranks);
+      step.turn = turn;
+      step.gradient = around.gradient(bytes, place.rank % inner_ranks, inner_ranks);
+      result.hops.push_back({turn, at, around.hop(bytes)});
       if (at > 0) continue;
       const Trips out{turn, outwards(here), outwards(beyond), outwards(place.rank)};
-      step.hops.outer_hop = out.hop(bytes);
-      step.gradient.turn_begins = true;
-      step.gradient.turn_adds = around.own.hops >= 0;
-      step.gradient.tokens = step.tokens;
-      step.gradient.move_outwards = out.gradient(bytes, place.rank / inner_ranks, nodes);
+      result.hops.back().outer_hop = out.hop(bytes);
+      result.turns.push_back({around.own.hops >= 0, step.tokens,
+                              out.gradient(bytes, place.rank / inner_ranks, nodes)});
     }
   }
   for (int owner = 0; owner < place.ranks; ++owner) {
+    result.largest = std::max(result.largest, pairs.tokens(owner));
     result.backward_bytes += pairs.tokens(owner) * row_bytes(journeys.of(owner), bytes);
   }
   return result;

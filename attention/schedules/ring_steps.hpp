@@ -12,17 +12,20 @@
 
 namespace ringspan::attention {
 
-/// One turn of the ring's loop on one rank: which block is here, and what moves meanwhile.
+/// One turn of the ring's loop on one rank: which block is here, and what of it.
 struct RingStep {
-  std::int64_t tokens = 0;                 // of the block that is here
-  std::vector<Tile> tiles = {};            // what this rank's queries see, or its keys show, of it
-  comm::DoubleRing::Step hops = {};        // of the blocks
-  DoubleGradientRing::Step gradient = {};  // what follows them in the backward pass
+  std::int64_t tokens = 0;           // of the block
+  std::vector<Tile> tiles = {};      // what this rank's queries see, or its keys show, of it
+  int turn = 0;                      // of an inner ring
+  GradientRing::Move gradient = {};  // what follows the block in the backward pass
 };
 
-/// The steps of one rank, and what concerns all of them.
+/// The steps of one rank, and what they have in common.
 struct RingSteps {
   std::vector<RingStep> steps;
+  std::vector<comm::DoubleRing::Step> hops;     // [step]
+  std::vector<DoubleGradientRing::Turn> turns;  // [turn]
+  std::int64_t largest = 0;                     // block of any rank, in tokens
   std::int64_t backward_bytes = 0;  // that all ranks send together if these blocks travel
 };
 

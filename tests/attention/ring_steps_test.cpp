@@ -15,7 +15,7 @@
 namespace ringspan::attention {
 namespace {
 
-using AllSteps = std::vector<std::vector<RingStep>>;  // [rank][step]
+using AllSteps = std::vector<RingSteps>;  // [rank]
 
 /// What two ranks are to each other in a ring of inner rings.
 struct Rings {
@@ -35,7 +35,7 @@ AllSteps steps_of_all(const Problem& problem, LayoutKind layout, Rings rings,
                       Travelling travelling = Travelling::kv) {
   AllSteps all;
   for (int rank = 0; rank < rings.ranks; ++rank) {
-    all.push_back(ring_steps(problem, layout, {rings.ranks, rank, rings.inner}, travelling).steps);
+    all.push_back(ring_steps(problem, layout, {rings.ranks, rank, rings.inner}, travelling));
   }
   return all;
 }
@@ -59,18 +59,21 @@ void expect_paired(int ranks, const MoveOf& move_of, const RankAt& rank_at, cons
 
 /// Every message of a step has its receiver expect it, and nothing else is expected.
 void expect_paired(const AllSteps& all, std::size_t s, Rings rings) {
+  const auto hops = [&](int rank) { return all[rank].hops[s]; };
   for (int rank = 0; rank < rings.ranks; ++rank) {
-    const RingStep& mine = all[rank][s];
-    EXPECT_EQ(mine.hops.inner_hop.sent, all[rings.next_inside(rank)][s].hops.inner_hop.received);
-    EXPECT_EQ(mine.hops.outer_hop.sent, all[rings.next_outside(rank)][s].hops.outer_hop.received);
-    EXPECT_EQ(mine.hops.outer, all[0][s].hops.outer);
-    EXPECT_EQ(mine.hops.inner, all[0][s].hops.inner);
+    EXPECT_EQ(hops(rank).inner_hop.sent, hops(rings.next_inside(rank)).inner_hop.received);
+    EXPECT_EQ(hops(rank).outer_hop.sent, hops(rings.next_outside(rank)).outer_hop.received);
+    EXPECT_EQ(hops(rank).outer, hops(0).outer);
+    EXPECT_EQ(hops(rank).inner, hops(0).inner);
+    EXPECT_EQ(all[rank].steps[s].turn, hops(0).outer);
   }
   expect_paired(
-      rings.ranks, [&](int rank) { return all[rank][s].gradient.move; },
+      rings.ranks, [&](int rank) { return all[rank].steps[s].gradient; },
       [&](int rank, int place) { return rings.at(rings.node(rank), place); }, "inside");
+  if (hops(0).inner > 0) return;
+  const int turn = hops(0).outer;
   expect_paired(
-      rings.ranks, [&](int rank) { return all[rank][s].gradient.move_outwards; },
+      rings.ranks, [&](int rank) { return all[rank].turns[turn].move; },
       [&](int rank, int node) { return rings.at(node, rings.place(rank)); }, "outside");
 }
 
@@ -100,8 +103,8 @@ TEST(RingStepsTest, EverySendHasItsReceive) {
             problem.mask = parse_mask(mask);
             problem.sequence = {length, {length / 3, 0, length / 2}};
             const AllSteps all = steps_of_all(problem, layout, rings, travelling);
-            for (const auto& steps : all) ASSERT_EQ(steps.size(), all[0].size());
-            for (std::size_t s = 0; s < all[0].size(); ++s) expect_paired(all, s, rings);
+            for (const RingSteps& of : all) ASSERT_EQ(of.steps.size(), all[0].steps.size());
+            for (std::size_t s = 0; s < all[0].steps.size(); ++s) expect_paired(all, s, rings);
           }
         }
       }
@@ -126,8 +129,8 @@ TEST(RingStepsTest, EveryVisiblePairOfTokensMeetsOnce) {
          {LayoutKind::contiguous, LayoutKind::striped, LayoutKind::zigzag}) {
       for (const Travelling travelling : {Travelling::kv, Travelling::q}) {
         std::int64_t met = 0;
-        for (const auto& steps : steps_of_all(problem, layout, rings, travelling)) {
-          for (const RingStep& step : steps) met += visible_pairs(step.tiles);
+        for (const RingSteps& of : steps_of_all(problem, layout, rings, travelling)) {
+          for (const RingStep& step : of.steps) met += visible_pairs(step.tiles);
         }
         EXPECT_EQ(met, pairs) << name(layout) << " on " << rings.ranks << ", " << rings.inner;
       }
@@ -218,10 +221,10 @@ TEST(PlanSizesTest, AreExactBeyond32Bits) {
     problem.shape = {.head_dim = 1, .value_dim = 1, .dtype = DType::bf16};
     problem.sequence.length = 2 * tokens;
     require_valid(problem);
-    const RingStep step = ring_steps(problem, LayoutKind::contiguous, {2, 1}).steps[0];
-    EXPECT_EQ(step.hops.inner_hop.sent, 4 * tokens);
-    EXPECT_EQ(step.gradient.move.sent, 8 * tokens);
-    EXPECT_EQ(visible_pairs(step.tiles), tokens * tokens);
+    const RingSteps ring = ring_steps(problem, LayoutKind::contiguous, {2, 1});
+    EXPECT_EQ(ring.hops[0].inner_hop.sent, 4 * tokens);
+    EXPECT_EQ(ring.steps[0].gradient.sent, 8 * tokens);
+    EXPECT_EQ(visible_pairs(ring.steps[0].tiles), tokens * tokens);
 
     const KvFormat format{problem.shape, DType::bf16};
     EXPECT_EQ(format.bytes(tokens) - format.k_bytes(tokens), 2 * tokens);

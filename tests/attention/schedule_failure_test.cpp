@@ -16,6 +16,7 @@ struct Case {
   const char* name;
   comm::Hop hop;
   const char* schedule;
+  BackwardForm backward = BackwardForm::kv;
 };
 
 constexpr Case kCases[] = {
@@ -25,6 +26,8 @@ constexpr Case kCases[] = {
     {"ulysses", comm::Hop::copy, "ulysses"},
     {"usp", comm::Hop::reference, "usp"},
     {"all_gather_kv", comm::Hop::copy, "all_gather_kv"},
+    {"double_ring", comm::Hop::copy, "double_ring", BackwardForm::q},
+    {"bidirectional_ring", comm::Hop::reference, "bidirectional_ring"},
 };
 
 class ScheduleFailureTest : public testing::TestWithParam<std::tuple<Fault, Case>> {};
@@ -36,8 +39,9 @@ TEST_P(ScheduleFailureTest, ReachesEveryRankAndNamesTheOneToBlame) {
   const OracleInputs inputs = random_inputs(problem, 1);
   const std::string_view schedule = point.schedule;
   comm::test::expect_always_blamed(fault, point.hop, [&](const comm::Communicator& comm) {
-    ScheduleOptions options;
+    ScheduleOptions options{.backward = point.backward};
     if (schedule == "usp") options.ulysses_degree = comm.size() % 2 == 0 ? 2 : 1;
+    if (schedule == "double_ring") options.inner_ring = comm.size() % 2 == 0 ? 2 : 1;
     const auto kernels = make_kernels("cpu", comm.device());
     run_rank(*make_schedule(schedule, comm, *kernels, options), comm, problem, inputs);
   });
