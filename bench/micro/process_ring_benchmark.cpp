@@ -3,7 +3,7 @@
 // what copying the same bytes costs a core while the others do it too:
 //   mpirun -np 2 process_ring_benchmark mpi|ucx [RATIO]
 // Both are timed in pairs, one after the other; a block is judged by the median of the pairs'
-// ratios, and the best of three blocks counts, because machines are noisy. With RATIO, the first
+// ratios, and the best of six blocks counts, because machines are noisy. With RATIO, the first
 // block that reaches it is the last, and a size that stays below it means status 1. A time is the
 // maximum over ranks.
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace ringspan::bench {
 namespace {
 
-constexpr int kPairs = 15, kBlocks = 3;
+constexpr int kPairs = 15, kBlocks = 6;
 constexpr std::int64_t kSizes[] = {64 << 10, 1 << 20, 16 << 20};
 constexpr std::int64_t kBytesPerTiming = 32 << 20;
 
