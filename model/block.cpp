@@ -66,7 +66,7 @@ void Block::restore(const Pass& pass, const Matrix& x, BlockState& state) const 
   if (!state.y && !memory_.blockwise) state.y = attention_.out(pass, x, state.attention, {});
 }
 
-Matrix Block::backward(const Pass& pass, BlockState state, const Matrix& d_z) {
+Matrix Block::backward(const Pass& pass, BlockState state, Matrix d_z) {
   comm::Device& device = pass.device();
   const Matrix x = state.x.matrix(device);
   restore(pass, x, state);
@@ -86,7 +86,7 @@ Matrix Block::backward(const Pass& pass, BlockState state, const Matrix& d_z) {
     }
     state.mlp = {};
   }
-  state.y = {};
+  state.y = d_z = {};
   const Matrix d_x = attention_.in_backward(pass, x, std::move(state.attention), std::move(d_out));
   add(d_y, d_x);
   return d_x;

@@ -27,8 +27,8 @@ class Block {
   /// x -> z. `state` is filled for the backward pass; null when there will be none.
   Matrix forward(const Pass& pass, const Matrix& x, BlockState* state) const;
 
-  /// d_z -> d_x. Adds to the parameters' gradients.
-  Matrix backward(const Pass& pass, BlockState state, const Matrix& d_z);
+  /// d_z -> d_x. Adds to the parameters' gradients. Uses state and d_z up.
+  Matrix backward(const Pass& pass, BlockState state, Matrix d_z);
 
  private:
   bool tiled() const { return memory_.blockwise || memory_.mlp_tiles > 1; }

@@ -67,7 +67,7 @@ LossSum Transformer::run(const attention::Sequence& sequence, const Tokens& shar
   const LossSum loss = head(pass, x, &gradient);
   x = {};
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    gradient = blocks_[i].backward(pass, std::move(states[i]), gradient);
+    gradient = blocks_[i].backward(pass, std::move(states[i]), std::move(gradient));
   }
   embed_backward(pass, gradient);
   return loss;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/bench/command.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class TrainCliTest : public CommandTest {
+ protected:
+  Outcome train(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"train", "--layers", "1", "--hidden", "24", "--head-dim", "6",
+                               "--mlp-hidden", "40", "--seq", "37"});
+    return run(more);
+  }
+};
+
+TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
+  expect_refused({"train", "--mesh", "expert=2"}, "--mesh: mesh: unknown axis 'expert'");
+  expect_refused({"train", "--mesh", "pipeline=2"}, "pipeline is 2");
+  expect_refused({"train", "--mesh", "tensor=3"}, "which does not divide the 4 KV heads");
+  expect_refused({"train", "--mesh", "data=5"},
+                 "--batch: 4 samples for 5 data-parallel ranks; each needs at least one");
+  expect_refused({"train", "--schedule", "zigzag", "--mesh", "ulysses=2,ring=2"},
+                 "--schedule: zigzag has one dimension");
+  expect_refused({"train", "--schedule", "linear"}, "known are ring, ");
+  expect_refused({"train", "--transport", "smoke"}, "known are threads");
+  expect_refused({"train", "--variant", "bert"}, "--variant: unknown variant 'bert'");
+  expect_refused({"train", "--dropout", "0.1"}, "variant llama has none; gpt has");
+  expect_refused({"train", "--dtype", "bf16"}, "a model computes in fp32 or fp64, not in bf16");
+  expect_refused({"train", "--recompute", "some"}, "known are none, selective, selective_plus");
+  expect_refused({"train", "--mlp-tiles", "0"}, "--mlp-tiles: 0 is too small; the least is 1");
+  expect_refused({"train", "--steps", "1,2"}, "--steps: takes one value");
+  expect_refused({"train", "--text", path("none")}, "--text: cannot read ");
+  expect_refused({"train", "--seq", "1Mi"}, "bytes; a sample of --seq takes 1048576");
+  expect_refused({"train", "--ulysses-degree", "2"}, "unknown option '--ulysses-degree'");
+}
+
+TEST_F(TrainCliTest, PrintsALinePerStepAndTheDifferenceToOneRank) {
+  const Outcome outcome = train({"--steps", "3", "--mesh", "tensor=2,ring=2", "--compare"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(" step       loss   tokens/s"));
+  EXPECT_THAT(outcome.out, HasSubstr("4 ranks       one rank   difference"));
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(outcome.out, match,
+                                std::regex("largest difference: ([-+.e0-9]+) of the loss")));
+  EXPECT_LT(std::atof(match[1].str().c_str()), 1e-6);
+}
+
+TEST_F(TrainCliTest, WritesARowPerStep) {
+  const Outcome outcome = train({"--steps", "3", "--variant", "gpt", "--recompute", "full",
+                                 "--offload", "--mlp-tiles", "3", "--blockwise", "--loss-tiles",
+                                 "2", "--mesh", "ulysses=2,data=2", "--csv", path("a.csv")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string csv = text("a.csv");
+  EXPECT_THAT(csv, StartsWith("variant,dtype,transport,mesh,ranks,schedule,"));
+  EXPECT_THAT(csv, HasSubstr("\ngpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,full,1,3,1,2,"
+                             "37,4,1,"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 3);
+  expect_refused({"train", "--csv", path("a.csv")}, "a.csv is there already");
+}
+
+TEST_F(TrainCliTest, LearnsAnyFile) {
+  write("zeros", std::string(100, '0'));
+  const Outcome outcome = train({"--text", path("zeros"), "--steps", "30", "--learning-rate",
+                                 "0.01", "--csv", path("b.csv")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string csv = text("b.csv");
+  const std::string last = csv.substr(csv.find(",30,") + 4);  // its loss
+  EXPECT_LT(std::atof(last.c_str()), 0.5);
+}
+
+}  // namespace
+}  // namespace ringspan::bench
