@@ -13,6 +13,7 @@
 
 #include "bench/ask/command_line.hpp"
 #include "bench/info.hpp"
+#include "bench/memory/command.hpp"
 #include "bench/plan/command.hpp"
 #include "bench/primitives/command.hpp"
 #include "bench/probe.hpp"
@@ -40,6 +41,9 @@ int run(const CommandLine& line, const Processes& processes) {
   if (line.command == "trace") return trace(trace_options(line.options), processes);
   if (line.command == "probe") return probe(probe_options(line.options), processes);
   if (line.command == "train") return train(train_options(line.options), processes);
+  if (line.command == "memory") {
+    return processes.first() ? count_memory(memory_options(line.options)) : kExitOk;
+  }
   if (line.command == "validate") {
     return processes.first() ? validate(validate_options(line.options)) : kExitOk;
   }
@@ -77,6 +81,10 @@ int run(std::span<const char* const> arguments) {
       {"validate",
        "Predicts what others have published, in virtual time, and says how far off that is.",
        validate_option_entries()},
+      {"memory",
+       "Prints published figures of activation memory beside what formulas say, or what these say "
+       "of a model.",
+       memory_option_entries()},
       {"info", "Says what this build and this machine can do.", kInfoOptions},
   };
   try {

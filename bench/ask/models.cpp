@@ -17,6 +17,8 @@ constexpr Model kModels[] = {
     {"llama3-405b", 128, 8, 128, kLlama3, 126, 16384, 53248, 128256, true, false},
     {"qwen3-235b", 64, 4, 128, "Qwen3 (arXiv 2505.09388), table 2, config.json of Qwen3-235B-A22B",
      94, 4096, 1536, 151936, true, false, 128},
+    {"qwen3-32b", 64, 8, 128, "Qwen3 (arXiv 2505.09388), table 1, config.json of Qwen3-32B",  //
+     64, 5120, 25600, 151936, true, false},
     {"gpt3-175b", 96, 96, 128, "GPT-3 (arXiv 2005.14165), table 2.1",  //
      96, 12288, 49152, 50257, false, true},
     {"megatron-22b", 64, 64, 96, kMegatron, 48, 6144, 24576, 51200, false, true},

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/ask/share_folder.hpp"
 #include "bench/interrupt.hpp"
 #include "bench/sweep.hpp"
+#include "bench/validate/published_files.hpp"
 #include "bench/validate/summary.hpp"
 #include "bench/validate/tables/tables.hpp"
 #include "bench/validate/validation_csv.hpp"
@@ -22,28 +21,6 @@
 
 namespace ringspan::bench {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// The files asked for; of a folder all its CSVs, by name.
-std::vector<std::string> files(const std::vector<std::string>& given) {
-  std::vector<std::string> files;
-  for (const std::string& path : given) {
-    std::error_code error;
-    if (!fs::is_directory(path, error)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (const auto& entry : fs::directory_iterator(path, error)) {
-      if (entry.path().extension() == ".csv") inside.push_back(entry.path().string());
-    }
-    RINGSPAN_REQUIRE(!inside.empty(), "--published: there is no CSV in ", path);
-    std::sort(inside.begin(), inside.end());
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  return files;
-}
 
 /// Rows by the table that has them.
 struct Sorted {
@@ -82,9 +59,7 @@ void require_known(const std::vector<std::string>& names) {
 int validate(const ValidateOptions& options) {
   require_known(options.tables);
   comm::backend("simulated");  // or says that this build has none
-  const std::string own = (share_folder() / "published").string();
-  const Sorted rows =
-      sorted(files(options.published.empty() ? std::vector{own} : options.published));
+  const Sorted rows = sorted(published_files(options.published));
 
   std::vector<std::pair<const TableEntry*, Table>> chosen;
   for (std::size_t i = 0; i < tables().size(); ++i) {

@@ -179,6 +179,7 @@ TEST(TrainingMemoryTest, ModelsHaveAsManyParametersAsTheyAreNamedFor) {
   near("megatron-530b", 530);
   near("megatron-1t", 1008);
   near("qwen3-235b", 235);
+  near("qwen3-32b", 32.8);
 }
 
 TEST(StepFlopsTest, MegatronCountsItsTransformersByOneFormula) {

@@ -135,6 +135,8 @@ std::string metric_of(const std::string& metric) {
   return metric.starts_with("MFU") ? "MFU" : metric;
 }
 
+bool is_memory(const PublishedRow& row) { return row["metric"].starts_with("activation_memory"); }
+
 bool is_time(const PublishedRow& row) {
   return contains(row["metric"], "ms_per_layer") || row["metric"].starts_with("iter_s");
 }
@@ -142,7 +144,9 @@ bool is_time(const PublishedRow& row) {
 }  // namespace
 
 bool has_megatron_times(const PublishedRow& row) { return is_megatron(row) && is_time(row); }
-bool has_megatron_shares(const PublishedRow& row) { return is_megatron(row) && !is_time(row); }
+bool has_megatron_shares(const PublishedRow& row) {
+  return is_megatron(row) && !is_time(row) && !is_memory(row);
+}
 
 Table read_megatron(const std::vector<PublishedRow>& rows) {
   Table table;

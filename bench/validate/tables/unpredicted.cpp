@@ -12,8 +12,15 @@ struct Reason {
   std::string_view text;
 };
 
+constexpr std::string_view kOfMemory = "memory, not time: ringspan memory has it";
+
 // The first that fits.
 constexpr Reason kReasons[] = {
+    {"Megatron-SP", "F7", kOfMemory},
+    {"Megatron-SP", "sec5", kOfMemory},
+    {"ALST", "", kOfMemory},
+    {"BPT", "abstract", kOfMemory},
+    {"quoted", "", kOfMemory},
     {"DistFlashAttn", "", "there is no schedule dist_flash yet"},
     {"DS-Ulysses", "", "neither batch nor shape of the model nor how FLOPs count is published"},
     {"StripedAttention", "T2", "it repeats rows of tables 3 and 4"},

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/memory/command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "bench/commit.hpp"
+#include "bench/memory/memory_table.hpp"
+#include "bench/rows/csv_line.hpp"
+#include "bench/sweep.hpp"
+#include "bench/validate/published_files.hpp"
+#include "comm/error.hpp"
+
+namespace ringspan::bench {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+/// A new file, or none.
+class Csv {
+ public:
+  Csv(const std::string& path, const Fields& header) : path_(path) {
+    if (path.empty()) return;
+    std::error_code ignored;
+    RINGSPAN_REQUIRE(!std::filesystem::exists(path, ignored), "--csv: ", path,
+                     " exists; give another name");
+    file_.open(path);
+    RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path);
+    append(header);
+  }
+  void append(const Fields& fields) {
+    if (path_.empty()) return;
+    file_ << csv_line(fields) << std::flush;
+    if (!file_) throw Error(ErrorKind::system, concat("cannot write ", path_));
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+void require_known(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    RINGSPAN_REQUIRE(std::any_of(memory_tables().begin(), memory_tables().end(),
+                                 [&](const MemoryTable& table) { return table.name == name; }),
+                     "--table: unknown table '", name, "'; known are ",
+                     name_list(memory_tables(), &MemoryTable::name));
+  }
+}
+
+/// [table]
+std::vector<std::vector<MemoryFigure>> figures(const MemoryOptions& options) {
+  std::vector<std::vector<PublishedRow>> rows(memory_tables().size());
+  for (const std::string& file : published_files(options.published)) {
+    for (PublishedRow& row : read_published(file)) {
+      const auto table =
+          std::find_if(memory_tables().begin(), memory_tables().end(),
+                       [&](const MemoryTable& candidate) { return candidate.has(row); });
+      if (table != memory_tables().end()) {
+        rows[table - memory_tables().begin()].push_back(std::move(row));
+      }
+    }
+  }
+  std::vector<std::vector<MemoryFigure>> figures(rows.size());
+  bool any = false;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string_view name = memory_tables()[i].name;
+    const auto& wanted = options.tables;
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
+    figures[i] = memory_tables()[i].read(rows[i]);
+    any = any || !figures[i].empty();
+  }
+  RINGSPAN_REQUIRE(any, "--published: no row is about memory");
+  return figures;
+}
+
+int compare(const MemoryOptions& options) {
+  require_known(options.tables);
+  const std::vector<std::vector<MemoryFigure>> all = figures(options);
+  Csv csv(options.csv,
+          {"table", "system", "figure", "row", "what", "published", "computed", "error", "commit"});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].empty()) continue;
+    const MemoryTable& table = memory_tables()[i];
+    fmt::print("{}: {}\n  {:<80} {:>10} {:>10} {:>8}\n", table.name, table.formula, "", "published",
+               "computed", "error");
+    for (const MemoryFigure& figure : all[i]) {
+      fmt::print("  {:<80} {:>10.5g} {:>10.5g} {:>+7.1f}%\n", figure.what, figure.published,
+                 figure.computed, 100 * figure.error());
+      csv.append({std::string(table.name), figure.name.system, figure.name.figure, figure.name.row,
+                  figure.what, number(figure.published), number(figure.computed),
+                  number(figure.error()), kCommit});
+    }
+    fmt::print("\n");
+  }
+  return kExitOk;
+}
+
+int count(const MemoryProblem& problem, const std::string& path) {
+  Csv csv(path, {"model", "sequence_length", "batch", "tensor", "ranks", "what", "bytes_per_rank",
+                 "commit"});
+  fmt::print("{}, batch {} x {} tokens, tensor {}: MiB of one rank, by formulas\n  {:<50}",
+             problem.model.name, problem.batch, problem.sequence_length, problem.tensor, "ranks");
+  for (const std::int64_t ranks : problem.ranks) fmt::print(" {:>11}", ranks);
+  for (const MemoryLine& line : memory_lines(problem)) {
+    fmt::print("\n  {:<50}", line.what);
+    for (std::size_t i = 0; i < line.bytes.size(); ++i) {
+      fmt::print(" {:>11.1f}", line.bytes[i] / (1 << 20));
+      csv.append({std::string(problem.model.name), std::to_string(problem.sequence_length),
+                  std::to_string(problem.batch), std::to_string(problem.tensor),
+                  std::to_string(problem.ranks[i]), line.what, number(line.bytes[i]), kCommit});
+    }
+  }
+  fmt::print("\n");
+  return kExitOk;
+}
+
+}  // namespace
+
+int count_memory(const MemoryOptions& options) {
+  return options.problem ? count(*options.problem, options.csv) : compare(options);
+}
+
+}  // namespace ringspan::bench
