@@ -10,7 +10,7 @@ namespace ringspan::comm {
 /// Passes the front half of every rank's block to the next rank and the back half to the previous
 /// one, so that both directions of each link carry half of the bytes at the same time. After h hops
 /// a rank holds the front of the block of rank - h and the back of the block of rank + h. Where a
-/// block is cut is the caller's choice.
+/// block is cut is the caller's choice; both halves may be all of it, each for half of the ranks.
 ///   own halves: begin(), write front() and back(); then per step: start(...), use both, finish().
 class BidirectionalRing {
  public:
