@@ -66,7 +66,7 @@ Matrix AttentionLayer::out(const Pass& pass, const Matrix& x, const AttentionSta
   const Matrix share(pass.device(), x.dtype(), pass.group.gathered_count(tile), x.columns());
   std::int64_t row = 0;
   for (const Part& run : pass.group.gathered_rows(tile)) {
-    out_.forward(state.out.part(run.first, run.count), share.part(row, run.count));
+    out_.forward(pass.device(), state.out.part(run.first, run.count), share.part(row, run.count));
     row += run.count;
   }
   const Matrix y = pass.group.sum_to_piece(share, tile);
@@ -84,8 +84,8 @@ void AttentionLayer::out_backward(const Pass& pass, const Matrix& d_y, const Att
   const Matrix gathered = pass.group.gather(dropped, tile);
   std::int64_t row = 0;
   for (const Part& run : pass.group.gathered_rows(tile)) {
-    out_.backward(state.out.part(run.first, run.count), gathered.part(row, run.count),
-                  d_out.part(run.first, run.count));
+    out_.backward(pass.device(), state.out.part(run.first, run.count),
+                  gathered.part(row, run.count), d_out.part(run.first, run.count));
     row += run.count;
   }
 }
@@ -108,9 +108,9 @@ Matrix AttentionLayer::in_backward(const Pass& pass, const Matrix& x, AttentionS
   // Only the piece of x was kept: what was gathered of it is gathered again (Megatron-SP).
   const Matrix gathered = pass.group.gather(norm_.forward(device, x));
   const Matrix d_gathered = like(device, gathered);
-  q_.backward(gathered, dq, d_gathered);
-  k_.backward(gathered, dk, d_gathered, true);
-  v_.backward(gathered, dv, d_gathered, true);
+  q_.backward(device, gathered, dq, d_gathered);
+  k_.backward(device, gathered, dk, d_gathered, true);
+  v_.backward(device, gathered, dv, d_gathered, true);
   const Matrix d_x = like(device, x);
   norm_.backward(x, pass.group.sum_to_piece(d_gathered), d_x);
   return d_x;

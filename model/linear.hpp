@@ -21,12 +21,13 @@ class Linear {
   std::int64_t inputs() const { return weight_.value.rows(); }  // of this rank
   std::int64_t outputs() const { return weight_.value.columns(); }
 
-  void forward(const Matrix& x, const Matrix& y) const;
+  void forward(comm::Device& device, const Matrix& x, const Matrix& y) const;
   Matrix forward(comm::Device& device, const Matrix& x) const;
 
   /// W' += x^T d_y. Either d_x = d_y W^T, or, to add up the gradients of layers that share x, d_x
   /// +=.
-  void backward(const Matrix& x, const Matrix& d_y, const Matrix& d_x, bool accumulate = false);
+  void backward(comm::Device& device, const Matrix& x, const Matrix& d_y, const Matrix& d_x,
+                bool accumulate = false);
 
  private:
   Parameter& weight_;

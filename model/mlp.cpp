@@ -67,7 +67,7 @@ Matrix Mlp::backward(const Pass& pass, const Matrix& y, MlpState state, const Ma
       drop_gradient(device, d_z, pass.piece, pass.group.tile_rows(tile).first, key(pass));
   if (down_bias_) down_bias_->backward(dropped);
   const Matrix d_active = like(device, state.up);
-  down_.backward(activate(pass, state), pass.group.gather(dropped, tile), d_active);
+  down_.backward(device, activate(pass, state), pass.group.gather(dropped, tile), d_active);
 
   const Matrix d_gathered = in_backward(pass, gathered, state, d_active);
   const Matrix d_y = like(device, y);
@@ -83,12 +83,12 @@ Matrix Mlp::in_backward(const Pass& pass, const Matrix& gathered, const MlpState
   if (gate_) {
     const Matrix d_gate = like(device, state.gate);
     swiglu_backward(state.gate, state.up, d_active, d_gate, d_up);
-    gate_->backward(gathered, d_gate, d_gathered);
+    gate_->backward(device, gathered, d_gate, d_gathered);
   } else {
     gelu_backward(state.up, d_active, d_up);
     up_bias_->backward(d_up);
   }
-  up_.backward(gathered, d_up, d_gathered, gate_.has_value());
+  up_.backward(device, gathered, d_up, d_gathered, gate_.has_value());
   return d_gathered;
 }
 

@@ -141,7 +141,7 @@ LossSum Transformer::head(const Pass& pass, const Matrix& z, const Matrix* d_z) 
     total += cross_entropy(logits, tokens.labels, tokens.weights);
     if (!d_z) continue;
     const Matrix d_normed = like(device, normed);
-    head_->backward(normed, logits, d_normed);  // the logits have become their gradient
+    head_->backward(device, normed, logits, d_normed);  // the logits have become their gradient
     norm_->backward(of_tile, d_normed, d_z->part(part.first, part.count));
   }
   return total;

@@ -14,7 +14,7 @@ namespace {
 
 using attention::DType;
 
-const Text& text() {
+const Text& usual_text() {
   static const Text text({29, {17, 0, 1, 8}}, 4, 11, 5);  // uneven, with three tokens of padding
   return text;
 }
@@ -24,13 +24,13 @@ std::string name(const TrainingSetup& setup) {
                 " recompute ", name(setup.memory.recompute), " tiles ", setup.memory.mlp_tiles);
 }
 
-void expect_parity(const TrainingSetup& setup, double tolerance) {
+void expect_parity(const TrainingSetup& setup, double tolerance, const Text& text = usual_text()) {
   TrainingSetup alone = setup;
   alone.mesh = {};
   alone.schedule = "ring";
   alone.memory = {};
-  const Outcome one = train(alone, text()), many = train(setup, text());
-  if (many.gradients.empty()) return;  // this process has no rank
+  const Outcome one = train(alone, text), many = train(setup, text);
+  if (many.gradients.empty() || one.gradients.empty()) return;  // this process has no rank
   EXPECT_EQ(many.count, one.count) << name(setup);
   EXPECT_NEAR(many.loss, one.loss, tolerance * std::abs(one.loss)) << name(setup);
   EXPECT_LE(relative_distance(many.gradients, one.gradients), tolerance) << name(setup);
@@ -55,7 +55,10 @@ TEST(ParityTest, EveryScheduleOnAnyNumberOfRanks) {
     for (const int ranks : {2, 3, 4, 8}) {
       if (!possible(schedule, ranks)) continue;
       const Variant variant = ranks % 2 == 0 ? Variant::llama : Variant::gpt;
-      expect_parity({tiny(variant, DType::f64), {}, sequence_mesh(schedule, ranks), schedule},
+      const MemoryOptions memory{.recompute = ranks == 4   ? Recompute::selective_plus
+                                              : ranks == 8 ? Recompute::full
+                                                           : Recompute::none};
+      expect_parity({tiny(variant, DType::f64), memory, sequence_mesh(schedule, ranks), schedule},
                     1e-12);
     }
   }
@@ -68,7 +71,9 @@ TEST(ParityTest, EveryAxisOfTheMesh) {
     const MeshShape shape = parse_mesh(mesh);
     if (!comm::test::enough_processes(shape.tensor * shape.sequence() * shape.data())) continue;
     for (const Variant variant : {Variant::llama, Variant::gpt}) {
-      expect_parity({tiny(variant, DType::f64), {}, shape, "usp"}, 1e-12);
+      const MemoryOptions memory{.recompute =
+                                     variant == Variant::gpt ? Recompute::full : Recompute::none};
+      expect_parity({tiny(variant, DType::f64), memory, shape, "usp"}, 1e-12);
     }
   }
 }
@@ -88,6 +93,16 @@ TEST(ParityTest, EveryWayToSaveMemory) {
   }
 }
 
+TEST(ParityTest, RanksMayHaveNoTokens) {
+  const Text short_text({3, {2, 1}}, 2, 11, 6);
+  for (const char* const mesh : {"ring=4", "tensor=4", "ulysses=2,ring=2", "tensor=2,ring=3"}) {
+    const MeshShape shape = parse_mesh(mesh);
+    if (!comm::test::enough_processes(shape.tensor * shape.sequence())) continue;
+    const MemoryOptions tiles{.recompute = Recompute::full, .mlp_tiles = 2, .loss_tiles = 2};
+    expect_parity({tiny(Variant::llama, DType::f64), tiles, shape, "usp"}, 1e-12, short_text);
+  }
+}
+
 TEST(ParityTest, HoldsInFp32) {
   for (const char* const mesh : {"ring=2", "ulysses=2,ring=2,data=2", "tensor=2,ring=2"}) {
     const MeshShape shape = parse_mesh(mesh);
@@ -99,7 +114,7 @@ TEST(ParityTest, HoldsInFp32) {
 }
 
 TEST(ParityTest, ABatchWithoutLabelsHasNeitherLossNorGradient) {
-  Text ignored = text();
+  Text ignored = usual_text();
   std::fill(ignored.whole.labels.begin(), ignored.whole.labels.end(), kIgnoredLabel);
   if (!comm::test::enough_processes(2)) return;
   const TrainingSetup setup{tiny(Variant::llama, DType::f64), {}, parse_mesh("ring=2"), "ring"};
@@ -117,7 +132,7 @@ TEST(ParityTest, OneBitMoreOnOneRankIsNoticed) {
   const std::optional<Error> error = comm::test::failure_of(options, [](const comm::Communicator&
                                                                             world) {
     const TrainingSetup setup{tiny(Variant::llama, DType::f32), {}, parse_mesh("ring=2"), "ring"};
-    RankModel rank(world, setup, text());
+    RankModel rank(world, setup, usual_text());
     require_equal_parameters(rank.mesh, rank.model.parameters());
     float* const last = rank.model.parameters().values().data<float>() +
                         rank.model.parameters().values().elements() - 1;
