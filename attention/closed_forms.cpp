@@ -19,8 +19,10 @@
 
 #include "attention/closed_forms/dist_flash_traffic.hpp"
 #include "attention/closed_forms/exchange_traffic.hpp"
+#include "attention/closed_forms/halo_traffic.hpp"
 #include "attention/closed_forms/ring_traffic.hpp"
 #include "attention/closed_forms/ulysses_traffic.hpp"
+#include "attention/schedules/halo_parts.hpp"
 #include "attention/schedules/head_split.hpp"
 #include "attention/schedules/ring_order.hpp"
 #include "attention/schedules/schedule_choice.hpp"
@@ -123,6 +125,10 @@ class PassTraffic {
     require_valid(problem);
     for (const comm::Place& place : world.places) nodes_.push_back(place.node);
     if (choice_.family == ScheduleChoice::Family::all_gather_kv) return;
+    if (choice_.family == ScheduleChoice::Family::halo) {
+      require_window(problem.mask);
+      return;
+    }
     if (choice_.family == ScheduleChoice::Family::dist_flash) {
       visibility_.emplace(problem, choice_.layout, ranks());
       return;
@@ -149,6 +155,7 @@ class PassTraffic {
         return all_gather_kv_traffic(pass_, problem_, choice_.layout, all);
       case ScheduleChoice::Family::dist_flash: return dist_flash(all);
       case ScheduleChoice::Family::bidirectional_ring: return bidirectional_ring(all);
+      case ScheduleChoice::Family::halo: return halo(all);
       case ScheduleChoice::Family::ring:
       case ScheduleChoice::Family::double_ring:
       case ScheduleChoice::Family::ulysses:
@@ -188,6 +195,12 @@ class PassTraffic {
   Traffic bidirectional_ring(const Group& all) const {
     if (pass_ == Pass::forward) return bidirectional_->forward(problem_.shape, all);
     Traffic traffic = bidirectional_->backward(problem_.shape, all);
+    return traffic += d_sinks_traffic(problem_, all);
+  }
+
+  Traffic halo(const Group& all) const {
+    if (pass_ == Pass::forward) return halo_forward_traffic(problem_, all);
+    Traffic traffic = halo_backward_traffic(problem_, all);
     return traffic += d_sinks_traffic(problem_, all);
   }
 

@@ -121,6 +121,10 @@ std::unique_ptr<Schedule> make_all_gather_kv(comm::Communicator comm, Kernels& k
 /// without work compute for others. Contiguous shards.
 std::unique_ptr<Schedule> make_dist_flash(comm::Communicator comm, Kernels& kernels);
 
+/// Each rank fetches just those keys and values of others that its window sees; masks without one
+/// are refused. Contiguous shards.
+std::unique_ptr<Schedule> make_halo(comm::Communicator comm, Kernels& kernels);
+
 /// Heads <-> tokens all-to-all in `comm` around `inner`, each rank's heads attending over the inner
 /// shard that the group shares. Every inner schedule works; over a one-rank ring this is plain
 /// Ulysses. Heads go through it in as many groups, or as the rank with the fewest heads has: while
@@ -160,7 +164,7 @@ struct ScheduleEntry {
 };
 
 /// ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv, dist_flash, double_ring,
-/// bidirectional_ring.
+/// bidirectional_ring, halo.
 std::span<const ScheduleEntry> schedules();
 
 /// Throws invalid_argument, listing the known names.

@@ -74,6 +74,11 @@ constexpr std::array kKnown{
            .summary = "K and V travel around the ring both ways, each way past half of the ranks",
            .layout = LayoutKind::zigzag},
           Family::bidirectional_ring},
+    Known{{.name = "halo",
+           .summary = "each rank fetches just what its sliding window sees of other ranks",
+           .layout = LayoutKind::contiguous,
+           .takes_layout = false},
+          Family::halo},
 };
 
 constexpr auto kEntries = [] {

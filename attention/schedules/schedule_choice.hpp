@@ -16,7 +16,8 @@ struct ScheduleChoice {
     ulysses,
     usp,
     all_gather_kv,
-    dist_flash
+    dist_flash,
+    halo
   };
   Family family = Family::ring;
   LayoutKind layout = LayoutKind::contiguous;

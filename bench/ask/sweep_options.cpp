@@ -21,7 +21,7 @@ constexpr OptionEntry kEntries[] = {
     {"--cluster", "simulated: kinds of nodes such as h800, or cluster files"},
     {"--schedule",
      "ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv, dist_flash, "
-     "double_ring, bidirectional_ring [all of them]"},
+     "double_ring, bidirectional_ring, halo [all of them]"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
      "cpu, reference, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or :cudnn, and "

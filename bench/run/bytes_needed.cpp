@@ -64,6 +64,23 @@ double balanced(const PerToken& token, const Point& point) {
   return bytes + returned * (token.q + token.kv) * token.accumulator + sums;
 }
 
+/// What ranks see of others' tokens: sent and received, backward also kept, with gradients that go
+/// the other way. Documents may cut it.
+double halo(const PerToken& token, const Point& point) {
+  const attention::Mask mask = attention::parse_mask(point.mask);
+  double seen = 0;  // by all ranks
+  for (std::int64_t rank = 1; rank < point.ranks; ++rank) {
+    const std::int64_t before = point.sequence_length * rank / point.ranks;
+    seen += static_cast<double>(std::min(before, mask.left.value_or(before)) +
+                                std::min(before, mask.right.value_or(before)));
+  }
+  const double own = point.has_backward() && token.accumulator > token.element ? 1 : 0;
+  const double blocks = seen / static_cast<double>(point.sequence_length);
+  return token.kv * (blocks * ((point.has_backward() ? 3 : 2) * token.element +
+                               (point.has_backward() ? 2 : 0) * token.accumulator) +
+                     own * token.accumulator);
+}
+
 /// Rows of q, k and v on both sides of the all-to-all, which gradients use as well (as accumulators
 /// where KV heads are copied); out and lse; backward q, k, v and out are kept.
 double head_exchange(const PerToken& token, bool backward) {
@@ -101,6 +118,8 @@ double bytes_needed(const Point& point) {
     bytes += gathered(token, static_cast<double>(point.ranks), backward);
   } else if (point.schedule == "dist_flash") {
     bytes += balanced(token, point);
+  } else if (point.schedule == "halo") {
+    bytes += halo(token, point);
   } else {
     bytes += ring(token, point);
   }

@@ -28,7 +28,7 @@ void check(const std::vector<int>& row) {
   problem.sinks = row[8] == 1;
   const int ranks = kRankCounts[row[5]];
   if (!comm::test::enough_processes(ranks)) return;
-  const std::vector<NamedSchedule> schedules = every_schedule(ranks);
+  const std::vector<NamedSchedule> schedules = every_schedule(ranks, problem.mask);
   const NamedSchedule& schedule = schedules[row[6] % schedules.size()];
   if (ulysses_degree(schedule, ranks) > heads) return;
   SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks, ", describe(problem)));

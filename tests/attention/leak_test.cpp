@@ -31,7 +31,7 @@ TEST(LeakTest, NothingLeaksThroughTheMask) {
     const OracleInputs inputs = random_inputs(problem, 4);
     OracleInputs changed = inputs;
     change_token(changed, kToken, 1.5);
-    for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+    for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
       SCOPED_TRACE(mask);
       const WholeResults a = compute(schedule, ranks, problem, inputs);
       const WholeResults b = compute(schedule, ranks, problem, changed);
@@ -122,7 +122,7 @@ TEST(LeakTest, NonFiniteValuesReachOnlyWhatDependsOnThem) {
   for (const char* mask : kMasks) {
     const Problem problem = small_problem(mask);
     const OracleInputs inputs = random_inputs(problem, 9);
-    for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+    for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
       const WholeResults clean = compute(schedule, ranks, problem, inputs);
       for (const double value : {kNaN, kInfinity, -kInfinity}) {
         OracleInputs changed = inputs;
@@ -152,7 +152,7 @@ TEST(LeakTest, PaddingIsNeitherReadNorLeftUnwritten) {
         change_token(zeros, t, 0);
         change_token(nans, t, kNaN);
       }
-      for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+      for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
         SCOPED_TRACE(concat(mask, sinks ? ", sinks" : ""));
         const WholeResults a = compute(schedule, ranks, problem, zeros);
         const WholeResults b = compute(schedule, ranks, problem, nans);

@@ -56,7 +56,7 @@ TEST_P(PrecisionTest, DoesNotSufferFromMoreRanks) {
   double worst = 0;
   for (const int ranks : {2, 8}) {
     if (!comm::test::enough_processes(ranks)) continue;
-    for (const NamedSchedule& schedule : every_schedule(ranks)) {
+    for (const NamedSchedule& schedule : every_schedule(ranks, problem.mask)) {
       SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks"));
       const SquaredErrors many = errors(schedule, ranks);
       for (int i = 0; i < 4; ++i) {

@@ -17,13 +17,14 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline const std::vector<const char*> kMasks{
     "full", "causal", "window:2", "window:7:3", "documents", "documents+causal+window:2"};
 
-/// Calls `probe(schedule, ranks)` for every schedule that is legal with 4 heads, and for those that
-/// are not in the full grid on three and four ranks.
+/// Calls `probe(schedule, ranks)` for every schedule that is legal with the mask and 4 heads, and
+/// for those that are not in the full grid on three and four ranks.
 template <typename Probe>
-void for_each_schedule(const Probe& probe) {
+void for_each_schedule(const Problem& problem, const Probe& probe) {
   for (const int ranks : rank_counts()) {
     const bool more = ranks == 3 || ranks == 4;
-    for (const NamedSchedule& schedule : more ? every_schedule(ranks) : all_schedules(ranks)) {
+    for (const NamedSchedule& schedule :
+         more ? every_schedule(ranks, problem.mask) : all_schedules(ranks)) {
       if (ulysses_degree(schedule, ranks) > 4) continue;
       SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks"));
       probe(schedule, ranks);

@@ -34,7 +34,7 @@ TEST(ProbeTest, XRayShowsTheMask) {
         }
       }
     }
-    for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+    for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
       SCOPED_TRACE(mask);
       const WholeResults results = compute(schedule, ranks, problem, inputs);
       EXPECT_TRUE(close("out", results.out, seen, seen, {.factor = 1}));  // 0 means exactly 0
@@ -49,7 +49,7 @@ TEST(ProbeTest, ValuesOfOneGiveOne) {
     const Problem problem = small_problem(mask, 61);
     OracleInputs inputs = random_inputs(problem, 2);
     std::fill(inputs.v.values.begin(), inputs.v.values.end(), 1.0);
-    for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+    for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
       SCOPED_TRACE(mask);
       const WholeResults results = compute(schedule, ranks, problem, inputs);
       const int blocks = ranks / ulysses_degree(schedule, ranks);  // that are merged
@@ -86,7 +86,7 @@ TEST(ProbeTest, DuplicateKeysAddLnTwo) {
   const OracleResults expected = oracle(once, inputs);
   Array lse = repeat(expected.lse);
   for (double& value : lse.values) value += std::log(2.0);
-  for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+  for_each_schedule(twice, [&](const NamedSchedule& schedule, int ranks) {
     const WholeResults results = compute(schedule, ranks, twice, repeated);
     EXPECT_TRUE(close("out", results.out, repeat(expected.out), repeat(expected.out_unit)));
     EXPECT_TRUE(close("lse", results.lse, lse, repeat(expected.lse_unit)));
@@ -98,7 +98,7 @@ TEST(ProbeTest, RerunsHaveTheSameBits) {
   Problem problem = small_problem("causal");
   problem.sinks = true;
   const OracleInputs inputs = random_inputs(problem, 6);
-  for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+  for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
     const WholeResults first = compute(schedule, ranks, problem, inputs);
     const comm::LaunchOptions lending{
         .ranks = ranks, .hop = comm::test::hops().back(), .deadline = 20};
@@ -122,7 +122,7 @@ TEST(ProbeTest, KeyGradientsSumToZeroOverAllKeysOnly) {
     const Problem problem = small_problem(mask);
     const OracleInputs inputs = random_inputs(problem, 8);
     const Array unit = oracle(problem, inputs).dk_unit;
-    for_each_schedule([&](const NamedSchedule& schedule, int ranks) {
+    for_each_schedule(problem, [&](const NamedSchedule& schedule, int ranks) {
       SCOPED_TRACE(mask);
       const WholeResults results = compute(schedule, ranks, problem, inputs);
       for (std::int64_t d = 0; d < 6; ++d) {

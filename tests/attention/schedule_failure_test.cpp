@@ -28,6 +28,8 @@ constexpr Case kCases[] = {
     {"all_gather_kv", comm::Hop::copy, "all_gather_kv"},
     {"double_ring", comm::Hop::copy, "double_ring", BackwardForm::q},
     {"bidirectional_ring", comm::Hop::reference, "bidirectional_ring"},
+    {"ulysses_overlapped", comm::Hop::copy, "ulysses_overlapped"},
+    {"halo", comm::Hop::copy, "halo"},
 };
 
 class ScheduleFailureTest : public testing::TestWithParam<std::tuple<Fault, Case>> {};
@@ -35,7 +37,7 @@ class ScheduleFailureTest : public testing::TestWithParam<std::tuple<Fault, Case
 TEST_P(ScheduleFailureTest, ReachesEveryRankAndNamesTheOneToBlame) {
   const auto& [fault, point] = GetParam();
   const Problem problem =
-      make_problem("full", 13, {.heads = 6, .kv_heads = 3, .head_dim = 4, .value_dim = 4});
+      make_problem("window:12:12", 13, {.heads = 6, .kv_heads = 3, .head_dim = 4, .value_dim = 4});
   const OracleInputs inputs = random_inputs(problem, 1);
   const std::string_view schedule = point.schedule;
   comm::test::expect_always_blamed(fault, point.hop, [&](const comm::Communicator& comm) {

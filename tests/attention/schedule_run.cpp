@@ -64,9 +64,10 @@ std::vector<NamedSchedule> more_schedules(int ranks) {
   return more;
 }
 
-std::vector<NamedSchedule> every_schedule(int ranks) {
+std::vector<NamedSchedule> every_schedule(int ranks, const Mask& mask) {
   std::vector<NamedSchedule> every = all_schedules(ranks);
   for (NamedSchedule& schedule : more_schedules(ranks)) every.push_back(std::move(schedule));
+  if (mask.left && mask.right) every.push_back({"halo"});
   return every;
 }
 

@@ -21,15 +21,15 @@ struct NamedSchedule {
 /// Such as "usp(ulysses 2, ring_inner)".
 std::string describe(const NamedSchedule& schedule);
 
-/// The schedules of the full grid, with every layout, and usp with every degree and placement, on so
-/// many ranks.
+/// The schedules of the full grid, with every layout, and usp with every degree and placement, on
+/// so many ranks.
 std::vector<NamedSchedule> all_schedules(int ranks);
 
 /// The others, each with some of its options.
 std::vector<NamedSchedule> more_schedules(int ranks);
 
-/// All of them.
-std::vector<NamedSchedule> every_schedule(int ranks);
+/// All of them, as far as they take the mask.
+std::vector<NamedSchedule> every_schedule(int ranks, const Mask& mask);
 
 /// Numbers of ranks to test with, as far as there are processes. Sanitizers look for what any run
 /// can show, and are slow: they get one.

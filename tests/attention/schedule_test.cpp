@@ -171,7 +171,7 @@ TEST_F(ScheduleTest, TensorsThatAreNotTheShardAreRefused) {
 // One saved per layer in flight: a plan takes its own only, and none that no forward pass filled.
 TEST_F(ScheduleTest, SavedOfAnotherPlanIsRefused) {
   const OracleInputs inputs = random_inputs(problem_, 1);
-  for (const NamedSchedule& schedule : every_schedule(2)) {
+  for (const NamedSchedule& schedule : every_schedule(2, problem_.mask)) {
     comm::test::launch({.ranks = 2, .deadline = 5}, [&](const comm::Communicator& comm) {
       const auto kernels = make_kernels("reference", comm.device());
       const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
@@ -212,7 +212,7 @@ TEST_F(ScheduleTest, OnePlanServesSeveralLayersInFlight) {
   const OracleResults expected[] = {oracle(problem_, first), oracle(problem_, second)};
   for (const int ranks : {1, 2, 4}) {
     if (!comm::test::enough_processes(ranks)) continue;
-    for (const NamedSchedule& schedule : every_schedule(ranks)) {
+    for (const NamedSchedule& schedule : every_schedule(ranks, problem_.mask)) {
       SCOPED_TRACE(concat(describe(schedule), " on ", ranks, " ranks"));
       const comm::LaunchOptions options{
           .ranks = ranks, .hop = comm::test::hops().back(), .deadline = 5};

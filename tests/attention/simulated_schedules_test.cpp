@@ -85,7 +85,7 @@ TEST(SimulatedSchedulesTest, SendAndHoldWhatTheyDoOnThreads) {
                                                 .value_dim = 16,
                                                 .dtype = DType::bf16});
           const std::vector<NamedSchedule> schedules =
-              length == 29 ? every_schedule(ranks) : all_schedules(ranks);
+              length == 29 ? every_schedule(ranks, problem.mask) : all_schedules(ranks);
           const auto real = uses("threads", schedules, problem, ranks);
           const auto timed = uses("simulated", schedules, problem, ranks);
           for (std::size_t i = 0; i < schedules.size(); ++i)

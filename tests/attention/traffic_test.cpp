@@ -78,11 +78,12 @@ Shape shape(std::int64_t heads, std::int64_t kv_heads, DType dtype = DType::f32)
 comm::World one_node(int ranks) { return {comm::even_places(ranks, 0)}; }
 
 /// Those that are not in the full grid on three and on eight ranks.
-std::vector<NamedSchedule> legal_schedules(int ranks, std::int64_t heads) {
+std::vector<NamedSchedule> legal_schedules(int ranks, const Problem& problem) {
   const bool more = ranks == 3 || ranks == 8;
   std::vector<NamedSchedule> legal;
-  for (const NamedSchedule& schedule : more ? every_schedule(ranks) : all_schedules(ranks)) {
-    if (ulysses_degree(schedule, ranks) <= heads) legal.push_back(schedule);
+  for (const NamedSchedule& schedule :
+       more ? every_schedule(ranks, problem.mask) : all_schedules(ranks)) {
+    if (ulysses_degree(schedule, ranks) <= problem.shape.heads) legal.push_back(schedule);
   }
   return legal;
 }
@@ -96,8 +97,8 @@ void expect_closed_forms(const Problem& problem, int ranks, bool with_lse = fals
     EXPECT_EQ(used.backward, backward_traffic(name, options, problem, comm.world(), comm.rank()));
     EXPECT_EQ(used.allocated, 0);
   };
-  check_usage(legal_schedules(ranks, problem.shape.heads), problem,
-              {.ranks = ranks, .deadline = 20}, check, with_lse);
+  check_usage(legal_schedules(ranks, problem), problem, {.ranks = ranks, .deadline = 20}, check,
+              with_lse);
 }
 
 TEST(TrafficTest, EqualsTheClosedFormsForEveryMaskAndLength) {
@@ -192,8 +193,9 @@ TEST(TrafficTest, HasNoClosedFormForRanksThatAreNotThere) {
 }
 
 /// With every all-to-all, and usp with the degree that the nodes imply.
-std::vector<NamedSchedule> schedules_across_nodes(int ranks, int ranks_per_node) {
-  std::vector<NamedSchedule> schedules = legal_schedules(ranks, 8);
+std::vector<NamedSchedule> schedules_across_nodes(const Problem& problem, int ranks,
+                                                  int ranks_per_node) {
+  std::vector<NamedSchedule> schedules = legal_schedules(ranks, problem);
   if (ranks % ranks_per_node == 0) schedules.push_back({"usp"});
   for (std::size_t i = 0, count = schedules.size(); i < count; ++i) {
     if (!schedule_entry(schedules[i].name).takes_all_to_all) continue;
@@ -233,7 +235,7 @@ TEST(TrafficTest, EqualsTheClosedFormsAcrossNodesOfAnySizeAndOrder) {
         EXPECT_EQ(used.forward, forward);
         EXPECT_EQ(used.backward, backward_traffic(name, options, problem, world, comm.rank()));
       };
-      check_usage(schedules_across_nodes(ranks, ranks_per_node), problem,
+      check_usage(schedules_across_nodes(problem, ranks, ranks_per_node), problem,
                   {.ranks = ranks, .ranks_per_node = ranks_per_node, .deadline = 20}, check,
                   /*with_lse=*/true, group);
     }
@@ -268,7 +270,7 @@ TEST(PlanMemoryTest, PassesAllocateNothingWhereHopsLend) {
     for (const int ranks : {1, 2, 3, 5}) {
       Problem problem = make_problem(mask, 43, shape(6, 3));
       problem.sinks = true;
-      check_usage(legal_schedules(ranks, 6), problem,
+      check_usage(legal_schedules(ranks, problem), problem,
                   {.ranks = ranks, .hop = comm::Hop::reference, .deadline = 20},
                   [](const NamedSchedule&, const comm::Communicator&, const Usage& used) {
                     EXPECT_EQ(used.allocated, 0);

@@ -34,7 +34,8 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
   options.warmup = 0;
   options.repeats = 1;
   KnownCosts known;
-  for (const Point& point : all_points()) {
+  for (Point point : all_points()) {
+    if (point.schedule == "halo") point.mask = "window:300:100";
     SCOPED_TRACE(concat(point.schedule, ' ', point.pass, ' ', point.hop, ' ', point.dtype, " on ",
                         point.ranks, ", KV heads ", point.kv_heads, ' ', point.all_to_all, ' ',
                         point.placement));
