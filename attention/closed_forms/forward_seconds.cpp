@@ -83,6 +83,7 @@ double forward_seconds(std::string_view schedule, const Problem& problem,
       ranks <= cluster.gpus_per_node && cluster.fabric.gpus_per_switch == cluster.gpus_per_node,
       "forward_seconds: ", ranks, " ranks must be on one switch");
   const auto [family, layout, head_groups] = choose_schedule(schedule, options);
+  RINGSPAN_REQUIRE(options.inner_ring == 0, "forward_seconds: no closed form for an inner ring");
   if (family == Family::ring) return ring_forward(problem, layout, cluster, library, ranks);
   RINGSPAN_REQUIRE((family == Family::ulysses || family == Family::usp) && head_groups == 1,
                    "forward_seconds: no closed form for ", schedule,
