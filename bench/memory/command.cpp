@@ -121,9 +121,41 @@ int count(const MemoryProblem& problem, const std::string& path) {
   return kExitOk;
 }
 
+int measure(const MeasuredProblem& problem, const std::string& path) {
+  Csv csv(path, {"sequence_length", "mode", "ranks", "kept_per_layer", "formula",
+                 "megatron_sp_layer", "peak", "commit"});
+  fmt::print("measured: {} tokens over a zigzag ring, fp32, KiB of the rank that has most\n{:>50}",
+             problem.sequence_length, "ranks");
+  for (const std::int64_t ranks : problem.ranks) fmt::print(" {:>9}", ranks);
+  for (const MemoryMode& mode : memory_modes()) {
+    std::vector<MeasuredMemory> all;
+    for (const std::int64_t ranks : problem.ranks) {
+      all.push_back(measure_memory(problem.sequence_length, static_cast<int>(ranks), mode));
+      const MeasuredMemory& one = all.back();
+      csv.append({std::to_string(problem.sequence_length), mode.what, std::to_string(ranks),
+                  number(one.kept), number(one.formula), number(one.published), number(one.peak),
+                  kCommit});
+    }
+    fmt::print("\n{}", mode.what);
+    const auto line = [&](std::string_view what, double MeasuredMemory::*bytes) {
+      fmt::print("\n  {:<48}", what);
+      for (const MeasuredMemory& one : all) fmt::print(" {:>9.1f}", one.*bytes / 1024);
+    };
+    line("a layer keeps, measured", &MeasuredMemory::kept);
+    line("a layer keeps, by what a block keeps", &MeasuredMemory::formula);
+    if (mode.options.recompute == model::Recompute::none) {
+      line("a layer keeps, by Megatron-SP's terms", &MeasuredMemory::published);
+    }
+    line("at the peak of three layers, measured", &MeasuredMemory::peak);
+  }
+  fmt::print("\n");
+  return kExitOk;
+}
+
 }  // namespace
 
 int count_memory(const MemoryOptions& options) {
+  if (options.measured) return measure(*options.measured, options.csv);
   return options.problem ? count(*options.problem, options.csv) : compare(options);
 }
 

@@ -14,17 +14,20 @@ constexpr OptionEntry kEntries[] = {
      "a folder of CSVs, or a comma list of CSVs, in the columns of results/published "
      "[what comes with the program]"},
     {"--table", "which tables [all that have a row there]"},
+    {"--measured", "trains a small model on threads instead, and prints what that takes", true},
     {"--model", "counts the activations of a model instead, by the same formulas"},
-    {"--seq", "its tokens [8Ki]"},
+    {"--seq", "tokens, of a model or measured [8Ki; 1Ki]"},
     {"--batch", "its samples at a time [1]"},
-    {"--ranks",
-     "numbers of ranks, over which heads or else tokens are cut [1, 2, 4 and 8 times --tensor]"},
+    {"--ranks", "numbers of ranks, likewise [1, 2, 4 and 8 times --tensor]"},
     {"--tensor", "ranks of them that cut heads and MLPs [1]"},
     {"--csv", "write a row for each figure into a new file"},
 };
 
-constexpr std::string_view kOfModel[] = {"--seq", "--batch", "--ranks", "--tensor"};
+constexpr std::string_view kOfModel[] = {"--batch", "--tensor"};
+constexpr std::string_view kOfEither[] = {"--seq", "--ranks"};
+constexpr std::string_view kOfPublished[] = {"--published", "--table"};
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 31, kMostRanks = 1 << 17;
+constexpr std::int64_t kMostMeasured = 1 << 16;  // tokens: seconds, and a gigabyte
 
 std::vector<std::int64_t> several(const OptionTexts& texts, std::string_view option,
                                   std::string_view otherwise, std::int64_t most) {
@@ -73,17 +76,26 @@ std::span<const OptionEntry> memory_option_entries() { return kEntries; }
 MemoryOptions memory_options(const OptionTexts& texts) {
   MemoryOptions options;
   const auto given = [&](std::string_view option) { return texts.count(option) > 0; };
-  if (given("--model")) {
-    for (const std::string_view option : {"--published", "--table"}) {
-      RINGSPAN_REQUIRE(!given(option), option, ": published figures have models of their own; ",
-                       "leave out --model");
-    }
-    options.problem = problem(texts);
-  } else {
-    for (const std::string_view option : kOfModel) {
-      RINGSPAN_REQUIRE(!given(option), option, ": belongs to a --model; known are ",
-                       name_list(models(), &Model::name));
-    }
+  const bool of_model = given("--model"), measured = given("--measured");
+  RINGSPAN_REQUIRE(!of_model || !measured, "--measured: has a model of its own; leave out --model");
+  for (const std::string_view option : kOfPublished) {
+    RINGSPAN_REQUIRE(!given(option) || !(of_model || measured), option,
+                     ": published figures have models of their own; leave out ",
+                     of_model ? "--model" : "--measured");
+  }
+  for (const std::string_view option : kOfModel) {
+    RINGSPAN_REQUIRE(!given(option) || of_model, option, ": belongs to a --model; known are ",
+                     name_list(models(), &Model::name));
+  }
+  for (const std::string_view option : kOfEither) {
+    RINGSPAN_REQUIRE(!given(option) || of_model || measured, option,
+                     ": belongs to --measured or a --model; known are ",
+                     name_list(models(), &Model::name));
+  }
+  if (of_model) options.problem = problem(texts);
+  if (measured) {
+    options.measured = {one(texts, "--seq", "1Ki", kMostMeasured),
+                        several(texts, "--ranks", "1,2,4,8", 64)};
   }
   if (given("--published"))
     options.published = items("--published", texts.find("--published")->second);

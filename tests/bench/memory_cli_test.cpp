@@ -132,13 +132,31 @@ TEST_F(MemoryCliTest, TensorParallelRanksCutHeadsAndNorms) {
   }
 }
 
+// To the byte, and what is at work besides falls with the ranks, too.
+TEST_F(MemoryCliTest, MeasuresWhatTheFormulaOfABlockSays) {
+  std::map<std::string, double> peaks;
+  const auto all = rows({"--measured", "--seq", "128", "--ranks", "1,4"});
+  EXPECT_EQ(all.size(), 14);
+  for (const Row& row : all) {
+    EXPECT_EQ(row.at("kept_per_layer"), row.at("formula")) << row.at("mode");
+    peaks[row.at("mode") + row.at("ranks")] = std::stod(row.at("peak"));
+  }
+  for (const Row& row : all) {
+    const std::string& mode = row.at("mode");
+    EXPECT_THAT(peaks[mode + "1"] / peaks[mode + "4"], AllOf(Ge(2.5), Le(4))) << mode;
+  }
+}
+
 TEST_F(MemoryCliTest, RefusesWithOneLine) {
   expect_refused({"memory", "--table", "none"},
                  "--table: unknown table 'none'; known are rsa-growth");
   expect_refused({"memory", "--model", "none"}, "unknown model 'none'; known are llama2-7b");
   expect_refused({"memory", "--model", "qwen3-235b"}, "a mixture of 128 experts");
-  expect_refused({"memory", "--seq", "8Ki"}, "--seq: belongs to a --model");
+  expect_refused({"memory", "--seq", "8Ki"}, "--seq: belongs to --measured or a --model");
   expect_refused({"memory", "--model", "llama3-8b", "--table", "bytes"}, "leave out --model");
+  expect_refused({"memory", "--measured", "--model", "llama3-8b"}, "leave out --model");
+  expect_refused({"memory", "--measured", "--tensor", "2"}, "--tensor: belongs to a --model");
+  expect_refused({"memory", "--measured", "--ranks", "65"}, "--ranks: 65 is too large");
   expect_refused({"memory", "--model", "llama3-8b", "--tensor", "3"},
                  "3 does not divide the 32 heads");
   expect_refused({"memory", "--model", "llama3-8b", "--tensor", "4", "--ranks", "6"},
