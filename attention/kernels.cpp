@@ -42,7 +42,12 @@ std::span<const KernelFamily> modelled_kernel_families() {
 std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& device) {
   for (const auto& families : {kernel_families(), modelled_kernel_families()}) {
     for (const KernelFamily& family : families) {
-      if (family.name == name) return family.make(device);
+      if (family.name != name) continue;
+      const bool modelled = families.data() != kernel_families().data();
+      RINGSPAN_REQUIRE(modelled || device.host_reaches_memory(), "kernel '", name,
+                       "' runs on the host, which does not reach memory of device '", device.name(),
+                       "'");
+      return family.make(device);
     }
   }
   RINGSPAN_REQUIRE(false, "unknown kernel '", name, "'; known are ",

@@ -4,6 +4,7 @@
 
 #include "comm/batch.hpp"
 #include "comm/collectives.hpp"
+#include "comm/devices/host.hpp"
 
 namespace ringspan::comm {
 
@@ -30,7 +31,8 @@ void all_gather_bytes(const Communicator& comm, std::byte* bytes, std::int64_t e
     return slice(buffer, first * each, count * each);
   };
 
-  comm.device().copy(blocks(staging, 0, 1), blocks(host, rank, 1));
+  // On the host, not queued: after a failure nothing may be left that uses what the caller lends.
+  copy_slice(blocks(staging, 0, 1), blocks(host, rank, 1));
   for (std::int64_t held = 1; held < size; held *= 2) {
     const std::int64_t count = std::min(held, size - held);
     const int to = static_cast<int>((rank + size - held) % size);
@@ -39,8 +41,8 @@ void all_gather_bytes(const Communicator& comm, std::byte* bytes, std::int64_t e
               blocks(staging, held, count))
         .wait();
   }
-  comm.device().copy(blocks(host, rank, size - rank), blocks(staging, 0, size - rank));
-  comm.device().copy(blocks(host, 0, rank), blocks(staging, size - rank, rank));
+  copy_slice(blocks(host, rank, size - rank), blocks(staging, 0, size - rank));
+  copy_slice(blocks(host, 0, rank), blocks(staging, size - rank, rank));
   comm.device().synchronize(comm.deadline());
 }
 

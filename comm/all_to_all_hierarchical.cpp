@@ -11,6 +11,7 @@
 
 #include "comm/all_to_all.hpp"
 #include "comm/all_to_all_plan.hpp"
+#include "comm/devices/host.hpp"
 #include "comm/nodes.hpp"
 #include "comm/split_evenly.hpp"
 
@@ -37,15 +38,15 @@ std::vector<Sizes> exchange_values(const Communicator& comm, std::vector<Sizes> 
   std::vector<Sizes> result(comm.size());
   for (int rank = 0; rank < comm.size(); ++rank) {
     result[rank].resize(counts[rank]);
-    from[rank] = whole(comm.device().allocate(counts[rank] * kWidth));
-    to[rank] = whole(comm.device().allocate(std::ssize(values[rank]) * kWidth));
-    comm.device().copy(to[rank], whole(on_host(values[rank])));
+    from[rank] = whole(comm.device().allocate_values(counts[rank] * kWidth));
+    to[rank] = whole(comm.device().allocate_values(std::ssize(values[rank]) * kWidth));
+    copy_slice(to[rank], whole(on_host(values[rank])));
   }
   all_to_all_v(comm, to, from);
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    comm.device().copy(whole(on_host(result[rank])), from[rank]);
-  }
   comm.device().synchronize(comm.deadline());
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    copy_slice(whole(on_host(result[rank])), from[rank]);
+  }
   return result;
 }
 

@@ -38,6 +38,10 @@ class Device {
   /// "host", "cuda" or "simulated".
   virtual std::string_view name() const = 0;
 
+  /// Whether code of the host may read and write buffers wherever it calls nothing that is queued:
+  /// what kernels of the host need.
+  virtual bool host_reaches_memory() const { return true; }
+
   /// Counted, 64-byte aligned, contents unspecified (NaN under debug poisoning). Zero bytes are
   /// legal. The device may go before the buffer does.
   virtual Buffer allocate(std::int64_t bytes) = 0;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "comm/collectives.hpp"
+#include "comm/devices/host.hpp"
 #include "model/loss.hpp"
 #include "model/random.hpp"
 
@@ -60,9 +61,9 @@ void broadcast(const comm::Communicator& group, Words& words, int root) {
   const auto bytes = static_cast<std::int64_t>(words.size() * sizeof(words[0]));
   const comm::Buffer host(reinterpret_cast<std::byte*>(words.data()), bytes, {});  // only borrowed
   const comm::Buffer staging = group.device().allocate_values(bytes);
-  group.device().copy(comm::whole(staging), comm::whole(host));
+  comm::copy_slice(comm::whole(staging), comm::whole(host));
   comm::broadcast(group, comm::whole(staging), root);
-  group.device().copy(comm::whole(host), comm::whole(staging));
+  comm::copy_slice(comm::whole(host), comm::whole(staging));
   group.device().synchronize(group.deadline());
 }
 

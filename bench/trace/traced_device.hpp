@@ -14,6 +14,7 @@ class TracedDevice final : public comm::Device {
       : inner_(inner), trace_(trace), rank_(world_rank) {}
 
   std::string_view name() const override { return inner_.name(); }
+  bool host_reaches_memory() const override { return inner_.host_reaches_memory(); }
   comm::Buffer allocate(std::int64_t bytes) override { return inner_.allocate(bytes); }
   comm::Buffer allocate_values(std::int64_t bytes) override {
     return inner_.allocate_values(bytes);

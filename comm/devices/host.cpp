@@ -4,12 +4,12 @@
 #include "comm/devices/host.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <new>
 
+#include "comm/devices/memory_counters.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm {
@@ -28,18 +28,6 @@ double seconds_now() {
 void fill_with_nan(std::byte* data, std::int64_t bytes) {
   std::memset(data, 0xff, bytes);  // a quiet NaN in fp64, fp32, bf16 and fp16 alike
 }
-
-/// Outlives the device for as long as one of its buffers does.
-struct Counters {
-  std::atomic<std::int64_t> current{0}, peak{0};
-
-  void add(std::int64_t bytes) {
-    const std::int64_t now = current.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    std::int64_t seen = peak.load(std::memory_order_relaxed);
-    while (seen < now && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
-    }
-  }
-};
 
 template <typename Value>
 void reduce_values(std::byte* to, const std::byte* from, std::int64_t count, Reduction reduction) {
@@ -72,13 +60,13 @@ class HostDevice final : public Device {
     counters_->add(bytes);
     return Buffer(data, bytes, [data, bytes, poison = poison_, counters = counters_] {
       if (poison) fill_with_nan(data, bytes);
-      counters->current.fetch_sub(bytes, std::memory_order_relaxed);
+      counters->subtract(bytes);
       ::operator delete(data, kAlignment);
     });
   }
 
-  MemoryUse memory() const override { return {counters_->current, counters_->peak}; }
-  void reset_peak() override { counters_->peak = counters_->current.load(); }
+  MemoryUse memory() const override { return counters_->use(); }
+  void reset_peak() override { counters_->reset_peak(); }
 
   void copy(const Slice& to, const Slice& from) override { copy_slice(to, from); }
 
@@ -109,7 +97,7 @@ class HostDevice final : public Device {
 
  private:
   const bool poison_;
-  std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
+  std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>();
   std::function<void()> progress_;
   double next_poll_ = -std::numeric_limits<double>::infinity();
   double poll_seconds_ = 0;

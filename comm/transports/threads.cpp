@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <latch>
 #include <numeric>
-#include <thread>
 
 #include "comm/launch.hpp"
 #include "comm/transports/arguments.hpp"
@@ -111,22 +109,7 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   std::iota(members.begin(), members.end(), 0);
   const auto everyone = hub->join(-1, 0, members);
 
-  std::vector<std::thread> threads;
-  threads.reserve(members.size());
-  std::latch started(options.ranks);  // a thread yet to start must not look like a silent rank
-  try {
-    for (const int rank : members) {
-      threads.emplace_back([&, rank] {
-        started.arrive_and_wait();
-        run_rank(hub, everyone, rank, body);
-      });
-    }
-  } catch (const std::exception& error) {
-    hub->fail(Error(ErrorKind::system, concat("launch: thread ", threads.size(), " of ",
-                                              options.ranks, " does not start: ", error.what())));
-    started.count_down(options.ranks - std::ssize(threads));
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_each(*hub, [&](int rank) { run_rank(hub, everyone, rank, body); });
   hub->finish();
 }
 

@@ -74,7 +74,7 @@ TEST(LaunchTest, RefusesVariablesThatDoNotParse) {
   for (const char* value : {"", "ledger,", "all", "ledger poison", ",delay"}) {
     EXPECT_EQ(refusal_of("RINGSPAN_DEBUG", value),
               concat("RINGSPAN_DEBUG is '", value,
-                     "'; it must be a comma list of ledger, poison, delay"));
+                     "'; it must be a comma list of ledger, poison, blocking, delay"));
   }
 }
 
@@ -83,7 +83,7 @@ TEST(LaunchTest, ListsTheKnownTransportsWhenOneIsUnknown) {
   EXPECT_EQ(message.find("transport 'carrier_pigeon' is not known; this build has "), 0u);
   for (const Backend& backend : backends())
     EXPECT_NE(message.find(backend.name), std::string::npos);
-  EXPECT_EQ(backend(test::transport()).world, "host");
+  EXPECT_EQ(backend(test::transport()).world, test::on_gpus() ? "gpu" : "host");
   EXPECT_EQ(backend(test::transport()).unavailable(), "");
 }
 

@@ -115,6 +115,7 @@ TEST(RequestTest, MayOutliveTheLaunch) {
 }
 
 TEST(RequestTest, ReceivesNothingMoreIntoWhatWasDropped) {
+  test::not_on_gpus("what is queued there goes on until the failure is seen");
   std::vector<std::byte> memory(8, std::byte{1}), when_dropped = memory;
   const auto error = failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
     if (comm.rank() == 1) start_hop(comm).wait();
@@ -137,9 +138,10 @@ TEST(RequestTest, GivesBackWhatWasSentWhenAWaitFails) {
   for (int repetition = 0; repetition < 50; ++repetition) {
     const auto error = failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
       std::vector<std::byte> memory(1 << 16);
-      const Buffer borrowed = test::on_threads()  // a network may write until the launch ends
-                                  ? Buffer(memory.data(), std::ssize(memory), {})
-                                  : comm.device().allocate(std::ssize(memory));
+      const Buffer borrowed =
+          test::transport() == "threads"  // others may write until the launch ends
+              ? Buffer(memory.data(), std::ssize(memory), {})
+              : comm.device().allocate(std::ssize(memory));
       if (comm.rank() == 1) {
         Recv recvs[] = {{0, whole(borrowed)}};
         Request request = comm.post("send", {}, recvs);

@@ -35,8 +35,10 @@ std::string_view transport() {
 
 bool on_threads() { return backend(transport()).process == nullptr; }
 
+bool on_gpus() { return backend(transport()).world == "gpu"; }
+
 std::vector<Hop> hops() {
-  if (on_threads()) return {Hop::copy, Hop::reference};
+  if (transport() == "threads") return {Hop::copy, Hop::reference};
   return {Hop::copy};
 }
 
@@ -48,8 +50,11 @@ Process process() {
 void launch(const LaunchOptions& options, const RankFunction& body) {
   if (!on_threads() && options.ranks > process().size)
     skip(concat(options.ranks, " ranks, ", process().size, " processes"));
-  if (options.hop == Hop::reference) only_on_threads("hops by reference");
-  comm::launch(transport(), options, body);
+  if (options.hop == Hop::reference && transport() != "threads")
+    skip("only on threads: hops by reference");
+  LaunchOptions as_tested = options;
+  as_tested.debug.blocking = on_gpus();
+  comm::launch(transport(), as_tested, body);
 }
 
 std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
@@ -85,6 +90,10 @@ int left_out() { return left_out_so_far(); }
 
 void only_on_threads(std::string_view reason) {
   if (!on_threads()) skip(concat("only on threads: ", reason));
+}
+
+void not_on_gpus(std::string_view reason) {
+  if (on_gpus()) skip(concat("not on GPUs: ", reason));
 }
 
 std::vector<std::string> gather(const std::string& mine) {

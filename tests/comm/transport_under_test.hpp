@@ -18,6 +18,9 @@ namespace ringspan::comm::test {
 ///   RINGSPAN_TEST_TRANSPORT=mpi mpirun -np 5 comm_transport_test
 std::string_view transport();
 bool on_threads();
+/// Ranks are threads, too, but messages move beside the host, in the order of a GPU's streams. The
+/// tests look at memory as soon as they have waited, so every launch is a blocking one there.
+bool on_gpus();
 
 /// This process among those that run the test; the only one on threads.
 Process process();
@@ -43,6 +46,8 @@ int left_out();
 
 /// Skips the rest of the test, with the reason why it says something about threads alone.
 void only_on_threads(std::string_view reason);
+/// Likewise of where the rank itself moves what it receives.
+void not_on_gpus(std::string_view reason);
 
 /// [process]: what each has passed. Collective over all of them.
 std::vector<std::string> gather(const std::string& mine);

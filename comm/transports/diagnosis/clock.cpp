@@ -10,6 +10,9 @@ namespace ringspan::comm::diagnosis {
 
 namespace {
 
+constexpr std::int64_t kChance = 10'000'000;         // ns; a few turns of the scheduler
+constexpr std::int64_t kLastChance = 1'000'000'000;  // ns; however busy the machine is
+
 std::int64_t read(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
@@ -34,6 +37,15 @@ int usable_cores() {
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
 #endif
   return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+bool had_its_chance(const std::function<bool()>& over) {
+  const std::int64_t start = thread_time(), end = steady_now() + kLastChance;
+  while (thread_time() - start < kChance && steady_now() < end) {
+    if (over()) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 void relax() {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace ringspan::comm::diagnosis {
 
@@ -21,6 +22,11 @@ std::int64_t thread_time();
 
 /// Cores that the calling thread may use; fewer than the machine has where a job is confined.
 int usable_cores();
+
+/// On a busy machine a live peer may not get to run for a whole deadline. So before giving up on
+/// it, this competes with it for a core: once this thread has run for a moment, so has the peer.
+/// False if `over` comes true meanwhile.
+bool had_its_chance(const std::function<bool()>& over);
 
 /// What a spinning thread does between two looks.
 void relax();

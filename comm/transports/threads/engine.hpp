@@ -74,7 +74,6 @@ class Engine {
   bool spin(const Predicate& done, std::int64_t seen) const;
   void require_alive(const Waiting& waiting, Patience& patience, std::int64_t seen);
   std::int64_t heartbeat_of(const Waiting& waiting) const;
-  bool had_its_chance(const Waiting& waiting) const;
   double nap() const;
 
   const std::shared_ptr<Hub> hub_;

@@ -2,6 +2,10 @@
 #include "comm/transports/threads/hub.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
+#include <latch>
+#include <thread>
 
 #include "comm/transports/diagnosis/ledger.hpp"
 
@@ -68,6 +72,25 @@ void Hub::require_equal_counts() const {
     const std::vector<std::int64_t> posted(channel->posted.begin(), channel->posted.end());
     if (const auto error = diagnosis::unequal_counts(channel->members, posted)) throw *error;
   }
+}
+
+void run_each(Hub& hub, const std::function<void(int rank)>& body) {
+  std::vector<std::thread> threads;
+  threads.reserve(hub.size());
+  std::latch started(hub.size());  // a thread yet to start must not look like a silent rank
+  try {
+    for (int rank = 0; rank < hub.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        started.arrive_and_wait();
+        body(rank);
+      });
+    }
+  } catch (const std::exception& error) {
+    hub.fail(Error(ErrorKind::system, concat("launch: thread ", threads.size(), " of ", hub.size(),
+                                             " does not start: ", error.what())));
+    started.count_down(hub.size() - std::ssize(threads));
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace ringspan::comm::threads

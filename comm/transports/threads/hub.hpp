@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,5 +79,9 @@ class Hub final : public diagnosis::Board {
   mutable std::mutex mutex_;  // of what follows
   std::map<std::tuple<int, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>> channels_;
 };
+
+/// Runs `body` once per rank, each in a thread of its own, and returns when all have ended. A
+/// thread that does not start is a failure of the world.
+void run_each(Hub& hub, const std::function<void(int rank)>& body);
 
 }  // namespace ringspan::comm::threads

@@ -10,9 +10,7 @@
 namespace ringspan::comm::threads {
 namespace {
 
-constexpr std::int64_t kSpin = 1'000'000;     // ns; waking a sleeping thread costs about 50'000
-constexpr std::int64_t kChance = 10'000'000;  // ns; a few turns of the scheduler
-constexpr std::int64_t kLastChance = 1'000'000'000;  // ns; however busy the machine is
+constexpr std::int64_t kSpin = 1'000'000;  // ns; waking a sleeping thread costs about 50'000
 
 }  // namespace
 
@@ -102,8 +100,10 @@ void Engine::require_alive(const Waiting& waiting, Patience& patience, std::int6
       fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer));
     hub_->pass_on(rank_, hub_->heartbeat(peer));
   }
-  if (patience.seconds_since_change(heartbeat_of(waiting)) > hub_->options().deadline &&
-      had_its_chance(waiting))
+  const std::int64_t heartbeat = heartbeat_of(waiting);
+  if (patience.seconds_since_change(heartbeat) <= hub_->options().deadline) return;
+  const auto over = [&] { return hub_->failure() || heartbeat_of(waiting) != heartbeat; };
+  if (diagnosis::had_its_chance(over))
     fail(diagnosis::blame(*hub_, rank_, waiting, hub_->options().deadline));
 }
 
@@ -116,18 +116,6 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
     newest = std::max(newest, hub_->heartbeat(peer));
   }
   return waiting.group ? oldest : newest;
-}
-
-// On a busy machine a live peer may not get to run for a whole deadline. So before giving up,
-// compete with it for a core: once this thread has run for a moment, so has the peer.
-bool Engine::had_its_chance(const Waiting& waiting) const {
-  const std::int64_t heartbeat = heartbeat_of(waiting), start = diagnosis::thread_time();
-  const std::int64_t end = steady_now() + kLastChance;
-  while (diagnosis::thread_time() - start < kChance && steady_now() < end) {
-    if (hub_->failure() || heartbeat_of(waiting) != heartbeat) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 }  // namespace ringspan::comm::threads

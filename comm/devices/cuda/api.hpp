@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+// What the CUDA driver's header declares, as far as it is used here, so that nothing of CUDA is
+// needed to build. Names and values are those of cuda.h, version 12; the driver keeps them for
+// ever.
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUmemPoolHandle_st;
+
+namespace ringspan::comm::cuda {
+
+using Status = int;                  // CUresult
+using Ordinal = int;                 // CUdevice
+using Address = unsigned long long;  // CUdeviceptr
+using ContextHandle = CUctx_st*;
+using StreamHandle = CUstream_st*;
+using EventHandle = CUevent_st*;
+using PoolHandle = CUmemPoolHandle_st*;
+
+inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
+inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
+inline constexpr Status kErrorNotReady = 600;       // CUDA_ERROR_NOT_READY
+inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kHostAllocPortable = 1;   // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr int kComputeCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_..._MAJOR
+inline constexpr int kComputeCapabilityMinor = 76;
+inline constexpr int kPoolReleaseThreshold = 4;  // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+inline constexpr int kHostPointer = 4;           // CU_POINTER_ATTRIBUTE_HOST_POINTER
+inline constexpr int kUnified = 4;               // CU_MEMORYTYPE_UNIFIED
+
+struct MemcpyRows {  // CUDA_MEMCPY2D_v2
+  std::size_t from_x = 0, from_y = 0;
+  int from_type = kUnified;
+  const void* from_host = nullptr;
+  Address from = 0;
+  void* from_array = nullptr;
+  std::size_t from_pitch = 0;
+  std::size_t to_x = 0, to_y = 0;
+  int to_type = kUnified;
+  void* to_host = nullptr;
+  Address to = 0;
+  void* to_array = nullptr;
+  std::size_t to_pitch = 0;
+  std::size_t row_bytes = 0, rows = 0;
+};
+
+struct PoolAccess {    // CUmemAccessDesc
+  int location = 1;    // CU_MEM_LOCATION_TYPE_DEVICE
+  Ordinal device = 0;  // who may reach the pool
+  int flags = 3;       // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+};
+
+/// The driver's functions. Filled from libcuda.so.1; each is named in api.cpp.
+struct Api {
+  Status (*init)(unsigned flags);
+  Status (*driver_version)(int* version);
+  Status (*error_name)(Status, const char** text);
+  Status (*error_string)(Status, const char** text);
+  Status (*device_count)(int* count);
+  Status (*device_name)(char* name, int bytes, Ordinal);
+  Status (*device_attribute)(int* value, int attribute, Ordinal);
+  Status (*can_access_peer)(int* can, Ordinal, Ordinal peer);
+
+  Status (*retain_primary_context)(ContextHandle*, Ordinal);
+  Status (*release_primary_context)(Ordinal);
+  Status (*push_context)(ContextHandle);
+  Status (*pop_context)(ContextHandle*);
+
+  Status (*stream_create)(StreamHandle*, unsigned flags);
+  Status (*stream_destroy)(StreamHandle);
+  Status (*stream_query)(StreamHandle);
+  Status (*stream_wait_event)(StreamHandle, EventHandle, unsigned flags);
+  Status (*launch_host_function)(StreamHandle, void (*function)(void*), void* data);
+  Status (*event_create)(EventHandle*, unsigned flags);
+  Status (*event_destroy)(EventHandle);
+  Status (*event_record)(EventHandle, StreamHandle);
+  Status (*event_query)(EventHandle);
+
+  Status (*allocate)(Address*, std::size_t bytes, StreamHandle);
+  Status (*release)(Address, StreamHandle);
+  Status (*allocate_host)(void**, std::size_t bytes, unsigned flags);
+  Status (*release_host)(void*);
+  Status (*copy)(Address to, Address from, std::size_t bytes, StreamHandle);
+  Status (*copy_rows)(const MemcpyRows*, StreamHandle);
+  Status (*fill)(Address, unsigned char value, std::size_t bytes, StreamHandle);
+  Status (*pointer_attribute)(void* value, int attribute, Address);
+
+  Status (*default_pool)(PoolHandle*, Ordinal);
+  Status (*set_pool_attribute)(PoolHandle, int attribute, void* value);
+  Status (*set_pool_access)(PoolHandle, const PoolAccess*, std::size_t count);
+};
+
+/// The driver, initialised. Throws not_available with the reason: no driver, one that is too old,
+/// or no device.
+std::shared_ptr<const Api> load_cuda();
+
+int device_count(const Api& api);
+
+/// Throws system, in the driver's own words, unless the call has succeeded.
+void check(const Api& api, Status status, const char* call);
+
+}  // namespace ringspan::comm::cuda

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "comm/device.hpp"
+#include "comm/devices/cuda/gpu.hpp"
+#include "comm/devices/cuda/host_reduction.hpp"
+#include "comm/devices/cuda/memory.hpp"
+
+namespace ringspan::comm::cuda {
+
+struct DeviceOptions {
+  StreamHandle compute = nullptr;  // the caller's, which outlives the device; none: one is made
+  Allocator allocator = {};        // of device memory; none: the driver's pool
+  bool poison = false;             // NaN in buffers that are handed out or let go of
+  bool blocking = false;           // whatever is queued is waited for at once
+  double deadline = 60;            // seconds, of those waits
+};
+
+/// A GPU. Copies and reductions are queued on its compute stream, in the order of the calls.
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOptions& options);
+  ~CudaDevice() override;
+
+  std::string_view name() const override { return "cuda"; }
+  bool host_reaches_memory() const override { return host_reaches_memory_ && options_.blocking; }
+
+  Buffer allocate(std::int64_t bytes) override;
+  Buffer allocate_values(std::int64_t bytes) override { return memory_->allocate_values(bytes); }
+  MemoryUse memory() const override { return memory_->use(); }
+  void reset_peak() override { memory_->reset_peak(); }
+
+  void copy(const Slice& to, const Slice& from) override;
+  void copy_all(std::span<const Copy> copies) override;
+  void reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) override;
+  void synchronize(double deadline) override;
+  double now() const override;
+
+  void poll() override;
+  double poll_seconds() const override { return poll_seconds_; }
+  void on_poll(std::function<void()> progress) override { progress_ = std::move(progress); }
+
+  const Stream& compute() const { return *compute_; }
+  bool blocking() const { return options_.blocking; }
+  bool holds_values(const Slice& slice) const { return memory_->holds_values(slice.data()); }
+
+  /// How this rank's host waits until `done`. A transport installs a way of its own,
+  /// which knows whom the rank waits for, and takes it back when it goes.
+  using Wait = std::function<void(const std::function<bool()>& done, double deadline)>;
+  void on_wait(Wait wait) { wait_ = std::move(wait); }
+
+ private:
+  void queued();
+
+  const std::shared_ptr<const Gpu> gpu_;
+  const DeviceOptions options_;
+  const std::shared_ptr<const Stream> compute_;
+  const std::shared_ptr<Memory> memory_;
+  const bool host_reaches_memory_;
+  HostReduction reduction_;
+  std::function<void()> progress_;
+  Wait wait_;
+  double next_poll_ = 0, poll_seconds_ = 0;
+};
+
+/// Seconds to sleep between two looks at a queue after having waited so long: what is added to a
+/// wait is a small part of it.
+double nap_after(double seconds);
+
+}  // namespace ringspan::comm::cuda

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/devices/cuda/gpu.hpp"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace ringspan::comm::cuda {
+
+Gpu::Gpu(std::shared_ptr<const Api> api, Ordinal ordinal)
+    : api_(std::move(api)), ordinal_(ordinal) {
+  check(api_->retain_primary_context(&context_, ordinal_), "cuDevicePrimaryCtxRetain");
+}
+
+Gpu::~Gpu() { api_->release_primary_context(ordinal_); }
+
+std::string Gpu::name() const {
+  std::array<char, 128> text{};
+  int major = 0, minor = 0;
+  check(api_->device_name(text.data(), text.size(), ordinal_), "cuDeviceGetName");
+  check(api_->device_attribute(&major, kComputeCapabilityMajor, ordinal_), "cuDeviceGetAttribute");
+  check(api_->device_attribute(&minor, kComputeCapabilityMinor, ordinal_), "cuDeviceGetAttribute");
+  return std::string(text.data()) + " (sm_" + std::to_string(major) + std::to_string(minor) + ")";
+}
+
+void Gpu::open_pool() const {
+  const Current current(*this);
+  PoolHandle pool = nullptr;
+  check(api_->default_pool(&pool, ordinal_), "cuDeviceGetDefaultMemPool");
+  std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+  check(api_->set_pool_attribute(pool, kPoolReleaseThreshold, &keep), "cuMemPoolSetAttribute");
+  std::vector<PoolAccess> peers;
+  for (Ordinal peer = 0; peer < device_count(*api_); ++peer) {
+    int reachable = 0;
+    if (peer != ordinal_)
+      check(api_->can_access_peer(&reachable, peer, ordinal_), "cuDeviceCanAccessPeer");
+    if (reachable) peers.push_back({.device = peer});
+  }
+  if (!peers.empty())
+    check(api_->set_pool_access(pool, peers.data(), peers.size()), "cuMemPoolSetAccess");
+}
+
+Current::Current(const Gpu& gpu) : gpu_(gpu) {
+  gpu_.check(gpu_.api().push_context(gpu_.context_), "cuCtxPushCurrent");
+}
+
+Current::~Current() {
+  ContextHandle popped = nullptr;
+  gpu_.api().pop_context(&popped);
+}
+
+Event::Event(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {
+  const Current current(*gpu_);
+  gpu_->check(gpu_->api().event_create(&handle_, kEventDisableTiming), "cuEventCreate");
+}
+
+Event::~Event() { gpu_->api().event_destroy(handle_); }
+
+bool Event::done() const {
+  const Status status = gpu_->api().event_query(handle_);
+  if (status == kErrorNotReady) return false;
+  gpu_->check(status, "cuEventQuery");
+  return true;
+}
+
+Stream::Stream(std::shared_ptr<const Gpu> gpu, StreamHandle borrowed)
+    : gpu_(std::move(gpu)), owned_(borrowed == nullptr), handle_(borrowed) {
+  if (!owned_) return;
+  const Current current(*gpu_);
+  gpu_->check(gpu_->api().stream_create(&handle_, kStreamNonBlocking), "cuStreamCreate");
+}
+
+Stream::~Stream() {
+  if (owned_) gpu_->api().stream_destroy(handle_);  // what is queued still runs
+}
+
+void Stream::record(const Event& event) const {
+  gpu_->check(gpu_->api().event_record(event.handle(), handle_), "cuEventRecord");
+}
+
+void Stream::wait(const Event& event) const {
+  gpu_->check(gpu_->api().stream_wait_event(handle_, event.handle(), 0), "cuStreamWaitEvent");
+}
+
+bool Stream::idle() const {
+  const Status status = gpu_->api().stream_query(handle_);
+  if (status == kErrorNotReady) return false;
+  gpu_->check(status, "cuStreamQuery");
+  return true;
+}
+
+}  // namespace ringspan::comm::cuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "comm/buffer.hpp"
+#include "comm/devices/cuda/gpu.hpp"
+#include "comm/devices/memory_counters.hpp"
+
+namespace ringspan::comm::cuda {
+
+/// Where device memory comes from, if not from the driver's pool. Both are called with the GPU
+/// current; what was released may be used again by work that is queued on the stream later.
+struct Allocator {
+  std::function<std::byte*(std::int64_t bytes, StreamHandle)> allocate;  // null: out of memory
+  std::function<void(std::byte*, std::int64_t bytes, StreamHandle)> release;
+};
+
+/// Memory of one GPU, in the order of its compute stream: a buffer may be let go of while work that
+/// uses it is still queued there. Shared with the buffers, whichever goes last.
+class Memory : public std::enable_shared_from_this<Memory> {
+ public:
+  Memory(std::shared_ptr<const Stream> compute, Allocator allocator, bool poison);
+  ~Memory();
+
+  /// Device memory.
+  Buffer allocate(std::int64_t bytes);
+  /// Host memory that the GPU reaches; not `counted` if the library needs it for itself.
+  Buffer allocate_values(std::int64_t bytes, bool counted = true);
+  bool holds_values(const std::byte* address) const;
+
+  MemoryUse use() const { return counters_.use(); }
+  void reset_peak() { counters_.reset_peak(); }
+
+ private:
+  /// Host memory that work queued before `unused` may still use.
+  struct Retired {
+    Retired(const std::shared_ptr<const Gpu>& gpu, void* memory) : unused(gpu), data(memory) {}
+
+    Event unused;
+    void* data;
+  };
+
+  void fill_with_nan(std::byte* data, std::int64_t bytes) const;
+  void release(std::byte* data, std::int64_t bytes);
+  void retire(std::byte* data);
+  void free_retired();
+
+  const std::shared_ptr<const Stream> compute_;
+  const Gpu& gpu_;
+  const Allocator allocator_;
+  const bool poison_;
+  MemoryCounters counters_;
+  mutable std::mutex mutex_;  // of what follows
+  std::map<const std::byte*, std::int64_t> values_;
+  std::list<Retired> retired_;
+};
+
+}  // namespace ringspan::comm::cuda

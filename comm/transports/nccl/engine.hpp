@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comm/devices/cuda/device.hpp"
+#include "comm/transports/diagnosis/flight_recorder.hpp"
+#include "comm/transports/nccl/connection.hpp"
+#include "comm/transports/nccl/operation.hpp"
+#include "comm/transports/nccl/pairs.hpp"
+#include "comm/transports/threads/hub.hpp"
+
+namespace ringspan::comm::nccl {
+
+/// One rank's side of the transport, for all its groups; used by that rank's thread alone, but for
+/// interrupt(). It queues messages on one transfer stream, behind the compute stream as it is when
+/// they are posted, and puts the compute stream behind them when they are waited for.
+class Engine {
+ public:
+  using Patience = diagnosis::Patience;
+
+  Engine(std::shared_ptr<threads::Hub> hub, std::shared_ptr<Pairs> pairs, int rank,
+         const std::shared_ptr<const cuda::Gpu>& gpu, std::unique_ptr<Connection> connection);
+  ~Engine();
+
+  threads::Hub& hub() const { return *hub_; }
+  int rank() const { return rank_; }
+  const cuda::Gpu& gpu() const { return *gpu_; }
+  Device& device() { return device_; }
+  const Traffic& traffic() const { return traffic_; }
+  const diagnosis::FlightRecorder& recorder() const { return recorder_; }
+
+  /// Returns when NCCL has connected all ranks.
+  void connect();
+
+  std::shared_ptr<Operation> post(const std::shared_ptr<Channel>& channel, std::int64_t sequence,
+                                  std::string_view name, std::span<Send> sends,
+                                  std::span<Recv> recvs);
+  void wait(Operation& operation);
+  bool test(Operation& operation, Patience& patience);
+
+  /// Poisons the world for an operation that will not be waited for. `unwinding`: because of an
+  /// exception, which names the cause better if it gets as far as the launcher.
+  void abandon(Operation& operation, bool unwinding);
+
+  /// Throws the first failure of the world, if there is one.
+  void require_working();
+  void delay_for_debugging();
+
+  /// The rank's function has ended: waits for what is queued, and throws what has failed there.
+  void finish();
+  /// Waits for the other ranks to end, too, and ends the communicator. Afterwards no call is made.
+  void close();
+
+  /// After a failure of the world, from any thread: what is queued on the GPU ends, so that
+  /// whoever waits for it by other means returns. Otherwise reports what has failed on the GPU.
+  void interrupt();
+
+ private:
+  using Predicate = std::function<bool()>;
+
+  void take_over(Operation& operation, std::span<Send> sends, std::span<Recv> recvs);
+  void pair(Operation& operation);
+  void count(const Operation& operation);
+  void queue(const Operation& operation);
+  void poll();
+  void retire();
+
+  // wait.cpp
+  void block(const Predicate& done, double deadline);
+  diagnosis::Waiting waiting() const;
+  const Operation* oldest() const;
+  bool lacks(const Operation& operation, int peer) const;
+  void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);
+  std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
+  void require_healthy();
+  [[noreturn]] void fail(const Error& cause);
+  void give_up();
+
+  const std::shared_ptr<threads::Hub> hub_;
+  const std::shared_ptr<Pairs> pairs_;
+  const int rank_;
+  const std::shared_ptr<const cuda::Gpu> gpu_;
+  cuda::CudaDevice device_;
+  const std::shared_ptr<const cuda::Stream> transfer_;
+  const std::shared_ptr<cuda::Memory> staging_;  // in the order of the transfer stream
+  const Buffer token_sent_, token_received_;     // what an empty message carries
+  const std::unique_ptr<Connection> connection_;
+  Traffic traffic_;
+  diagnosis::FlightRecorder recorder_;
+  std::vector<std::int64_t> sent_, awaited_;          // messages so far, [world rank of the peer]
+  std::deque<std::shared_ptr<Operation>> in_flight_;  // in the order of the transfer stream
+  std::shared_ptr<Operation> posting_;                // NCCL is about to queue it
+  std::optional<Error> dropped_;                      // to be reported at the next call
+  bool connected_ = false, gave_up_ = false, closed_ = false;
+  std::mt19937_64 random_;
+};
+
+}  // namespace ringspan::comm::nccl

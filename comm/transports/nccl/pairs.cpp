@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/nccl/pairs.hpp"
+
+namespace ringspan::comm::nccl {
+
+Pairs::Place Pairs::add(const Key& key, const diagnosis::Half& half, bool sends,
+                        std::optional<Error>& wrong) {
+  const std::lock_guard lock(mutex_);
+  Lane& lane = lanes_[key];
+  (sends ? lane.sent : lane.awaited).push_back(half);
+  const Place place{key, sends ? lane.sends++ : lane.recvs++, sends};
+  if (!wrong) wrong = compare(key);
+  return place;
+}
+
+bool Pairs::has_met(const Place& place) const {
+  const std::lock_guard lock(mutex_);
+  const Lane& lane = lanes_.at(place.key);
+  return (place.sends ? lane.recvs : lane.sends) > place.index;
+}
+
+std::optional<Error> Pairs::compare(const Key& key) {
+  Lane& lane = lanes_[key];
+  if (lane.sent.empty() || lane.awaited.empty()) return {};
+  const diagnosis::Half sender = lane.sent.front(), receiver = lane.awaited.front();
+  lane.sent.pop_front();
+  lane.awaited.pop_front();
+  if (auto error = diagnosis::disagreement(sender, receiver)) return error;
+  if (!strict_ && sender.number == receiver.number) return {};
+  return diagnosis::disorder(sender, receiver, [&] { return expecting(key, sender.number); });
+}
+
+// The receiver's half of message `number` between the two, in whatever group.
+std::optional<diagnosis::Half> Pairs::expecting(const Key& key, std::int64_t number) const {
+  for (const auto& [other, lane] : lanes_) {
+    if (std::get<0>(other) != std::get<0>(key) || std::get<1>(other) != std::get<1>(key)) continue;
+    for (const diagnosis::Half& half : lane.awaited)
+      if (half.number == number) return half;
+  }
+  return {};
+}
+
+}  // namespace ringspan::comm::nccl

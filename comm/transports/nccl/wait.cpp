@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank's host waits for its streams: it looks, naps, and finds out between naps whether those
+// whose messages the transfer stream is held up by still live.
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "comm/transports/nccl/engine.hpp"
+
+namespace ringspan::comm::nccl {
+namespace {
+
+using diagnosis::Waiting;
+
+constexpr double kLongestLetGo = 1;  // seconds that what is queued may take to end after an abort
+
+constexpr double kSpin = 2e-3;  // seconds, where every rank has a core: naps are seen in timings
+
+double seconds_since(std::int64_t start) {
+  return static_cast<double>(diagnosis::steady_now() - start) * 1e-9;
+}
+
+}  // namespace
+
+void Engine::wait(Operation& operation) {
+  delay_for_debugging();
+  require_working();
+  if (!operation.finished) device_.compute().wait(operation.over);
+  // The host may look at values now.
+  const auto awaited_by_host = [this](const Message& message) {
+    return device_.holds_values(message.slice);
+  };
+  if (device_.blocking() ||
+      std::any_of(operation.recvs.begin(), operation.recvs.end(), awaited_by_host))
+    block([&] { return operation.finished; }, hub_->options().deadline);
+  operation.settled = true;
+  operation.let_go();
+}
+
+bool Engine::test(Operation& operation, Patience& patience) {
+  retire();
+  if (!operation.finished) {
+    require_working();
+    require_healthy();
+    require_alive(waiting(), patience, hub_->options().deadline);
+    return false;
+  }
+  hub_->set_waiting(rank_, {});
+  hub_->beat(rank_);
+  return true;
+}
+
+void Engine::block(const Predicate& done, double deadline) {
+  Patience patience;
+  threads::Mailbox& bell = hub_->mailbox(rank_);
+  for (const std::int64_t start = diagnosis::steady_now();;) {
+    const std::int64_t seen = bell.events();
+    retire();
+    if (done()) break;
+    require_working();
+    require_healthy();
+    require_alive(waiting(), patience, deadline);
+    if (!hub_->crowded() && seconds_since(start) < kSpin) {
+      std::this_thread::yield();
+      continue;
+    }
+    bell.sleep(seen,
+               std::min(cuda::nap_after(seconds_since(start)), deadline / (4 * hub_->size())));
+  }
+  retire();
+  hub_->set_waiting(rank_, {});
+  hub_->beat(rank_);
+}
+
+// The transfer stream runs in order, so it is the oldest operation that holds it up.
+const Operation* Engine::oldest() const {
+  return in_flight_.empty() ? posting_.get() : in_flight_.front().get();
+}
+
+Waiting Engine::waiting() const {
+  const Operation* const operation = oldest();
+  if (!operation)
+    return {
+        nullptr, -1, connected_ ? "the end of what is queued" : "NCCL to connect all ranks", {}};
+  if (!operation->ready.done()) {
+    return {nullptr,
+            operation->sequence,
+            concat("kernels before operation ", operation->sequence, ", ", operation->name),
+            {}};
+  }
+  // Those that have not posted their halves; if all have, those whose bytes are on their way.
+  Waiting waiting{operation->channel, operation->sequence, operation->name, {}};
+  std::vector<int> all;
+  for (const auto* messages : {&operation->sends, &operation->recvs}) {
+    for (const Message& message : *messages) {
+      all.push_back(message.peer);
+      if (!pairs_->has_met(message.place)) waiting.peers.push_back(message.peer);
+    }
+  }
+  if (waiting.peers.empty()) waiting.peers = std::move(all);
+  return waiting;
+}
+
+bool Engine::lacks(const Operation& operation, int peer) const {
+  for (const auto* messages : {&operation.sends, &operation.recvs})
+    for (const Message& message : *messages)
+      if (message.peer == peer && !pairs_->has_met(message.place)) return true;
+  return false;
+}
+
+void Engine::require_alive(const Waiting& waiting, Patience& patience, double deadline) {
+  hub_->set_waiting(rank_, waiting);
+  for (const int peer : waiting.peers) {
+    if (hub_->returned(peer) && lacks(*oldest(), peer))
+      fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer));
+    hub_->pass_on(rank_, hub_->heartbeat(peer));
+  }
+  const std::int64_t heartbeat = heartbeat_of(waiting);
+  if (patience.seconds_since_change(heartbeat) < deadline) return;
+  const auto over = [&] { return hub_->failure() || heartbeat_of(waiting) != heartbeat; };
+  if (!diagnosis::had_its_chance(over)) return;
+  if (!waiting.peers.empty()) fail(diagnosis::blame(*hub_, rank_, waiting, deadline));
+  fail(Error(ErrorKind::timeout,
+             concat("rank ", rank_, " waits for ", waiting.operation,
+                    "; nothing has ended on its GPU (deadline ", deadline, " s)"),
+             {rank_, rank_, waiting.operation, waiting.sequence}));
+}
+
+// An operation needs all of its peers: the oldest counts.
+std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
+  std::int64_t oldest =
+      waiting.peers.empty() ? hub_->heartbeat(rank_) : std::numeric_limits<std::int64_t>::max();
+  for (const int peer : waiting.peers) oldest = std::min(oldest, hub_->heartbeat(peer));
+  return oldest;
+}
+
+void Engine::require_healthy() {
+  try {
+    connection_->ready();
+  } catch (const Error& error) {
+    fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()), {rank_, -1}));
+  }
+}
+
+void Engine::require_working() {
+  if (closed_)
+    throw Error(ErrorKind::invalid_argument, "nccl: the launch that this belongs to has ended");
+  if (dropped_) hub_->fail(*dropped_);
+  if (!hub_->failure()) return;
+  give_up();
+  hub_->failure().rethrow(rank_);
+}
+
+void Engine::fail(const Error& cause) {
+  hub_->fail(cause);
+  require_working();
+  throw cause;
+}
+
+// Once the caller sees a failure, nothing is to write or read its memory any more.
+void Engine::give_up() {
+  if (std::exchange(gave_up_, true)) return;
+  connection_->abort();
+  const std::int64_t start = diagnosis::steady_now();
+  const auto busy = [](const cuda::Stream& stream) {
+    try {
+      return !stream.idle();
+    } catch (const Error&) {
+      return false;  // it has failed, and does nothing more
+    }
+  };
+  while ((busy(*transfer_) || busy(device_.compute())) && seconds_since(start) < kLongestLetGo)
+    std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+}
+
+void Engine::finish() {
+  block([this] { return in_flight_.empty() && device_.compute().idle() && transfer_->idle(); },
+        hub_->options().deadline);
+  require_working();
+}
+
+void Engine::close() {
+  threads::Mailbox& bell = hub_->mailbox(rank_);
+  const auto others_run = [&] {
+    for (int rank = 0; rank < hub_->size(); ++rank)
+      if (!hub_->returned(rank)) return true;
+    return false;
+  };
+  for (std::int64_t seen = bell.events(); others_run() && !hub_->failure(); seen = bell.events())
+    bell.sleep(seen, 0.1);
+  try {
+    require_working();
+    connection_->finalize();
+    const std::int64_t start = diagnosis::steady_now();
+    while (!connection_->ready() && seconds_since(start) < hub_->options().deadline)
+      std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+    connection_->destroy();
+  } catch (const Error& error) {
+    hub_->fail(error);
+    connection_->abort();
+  }
+  device_.on_poll({});
+  closed_ = true;
+}
+
+void Engine::interrupt() {
+  if (hub_->failure()) return connection_->abort();
+  try {
+    connection_->ready();
+  } catch (const Error& error) {
+    hub_->fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()), {rank_, -1}));
+  }
+}
+
+}  // namespace ringspan::comm::nccl

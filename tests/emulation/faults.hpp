@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What goes wrong in the emulation, for this process.
+extern "C" {
+/// Lets `times` calls of that name return `status` without doing anything, after `skip` that work.
+/// Names are those of the driver and of NCCL. Besides,
+///   ncclKernel        a group of messages that never ends unless it is aborted (status: any)
+///   asyncError        what ncclCommGetAsyncError tells of a communicator
+///   ncclVersion       what ncclGetVersion tells, driverVersion likewise
+void emulation_fail(const char* call, int skip, int times, int status);
+
+/// The status that the next call of that name is to return; 0: none.
+int emulation_injected(const char* call);
+
+/// Of device memory, by cuMemAllocAsync, that has not been released yet.
+long emulation_allocations();
+}

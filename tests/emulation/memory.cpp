@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the emulated driver: the host's, which the sanitizers watch.
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "tests/emulation/faults.hpp"
+#include "tests/emulation/stream.hpp"
+
+using namespace ringspan::comm::cuda;
+
+namespace {
+
+constexpr std::align_val_t kAlignment{256};  // what the driver promises
+constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
+
+struct Allocations {
+  std::mutex mutex;
+  std::map<Address, std::size_t> device;
+};
+
+Allocations& allocations() {
+  static Allocations* const all = new Allocations;
+  return *all;
+}
+
+Status refusal(const char* call, StreamHandle stream) {
+  if (const Status status = emulation_injected(call)) return status;
+  if (emulation::current_ordinal() < 0) return kInvalidContext;
+  return stream ? kSuccess : kInvalidHandle;
+}
+
+void* pointer(Address address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+extern "C" {
+
+Status cuMemAllocAsync(Address* address, std::size_t bytes, StreamHandle stream) {
+  if (const Status status = refusal("cuMemAllocAsync", stream)) return status;
+  if (bytes == 0) return kInvalidValue;
+  *address = reinterpret_cast<Address>(::operator new(bytes, kAlignment));
+  const std::lock_guard lock(allocations().mutex);
+  allocations().device[*address] = bytes;
+  return kSuccess;
+}
+
+Status cuMemFreeAsync(Address address, StreamHandle stream) {
+  if (const Status status = refusal("cuMemFreeAsync", stream)) return status;
+  {
+    const std::lock_guard lock(allocations().mutex);
+    if (allocations().device.erase(address) == 0) return kInvalidValue;
+  }
+  stream->queue->push([address] { ::operator delete(pointer(address), kAlignment); });
+  return kSuccess;
+}
+
+long emulation_allocations() {
+  const std::lock_guard lock(allocations().mutex);
+  return static_cast<long>(allocations().device.size());
+}
+
+Status cuMemHostAlloc(void** data, std::size_t bytes, unsigned) {
+  if (const Status status = emulation_injected("cuMemHostAlloc")) return status;
+  if (emulation::current_ordinal() < 0) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  *data = ::operator new(bytes, kAlignment);
+  return kSuccess;
+}
+
+Status cuMemFreeHost(void* data) {
+  ::operator delete(data, kAlignment);
+  return kSuccess;
+}
+
+Status cuMemcpyAsync(Address to, Address from, std::size_t bytes, StreamHandle stream) {
+  if (const Status status = refusal("cuMemcpyAsync", stream)) return status;
+  stream->queue->push([=] { std::memcpy(pointer(to), pointer(from), bytes); });
+  return kSuccess;
+}
+
+Status cuMemcpy2DAsync_v2(const MemcpyRows* copy, StreamHandle stream) {
+  if (const Status status = refusal("cuMemcpy2DAsync", stream)) return status;
+  const MemcpyRows c = *copy;
+  const bool plain = c.from_type == kUnified && c.to_type == kUnified && !c.from_x && !c.from_y &&
+                     !c.to_x && !c.to_y;
+  if (!plain || c.from_pitch < c.row_bytes || c.to_pitch < c.row_bytes) return kInvalidValue;
+  stream->queue->push([c] {
+    for (std::size_t row = 0; row < c.rows; ++row)
+      std::memcpy(pointer(c.to + row * c.to_pitch), pointer(c.from + row * c.from_pitch),
+                  c.row_bytes);
+  });
+  return kSuccess;
+}
+
+Status cuMemsetD8Async(Address address, unsigned char value, std::size_t bytes,
+                       StreamHandle stream) {
+  if (const Status status = refusal("cuMemsetD8Async", stream)) return status;
+  stream->queue->push([=] { std::memset(pointer(address), value, bytes); });
+  return kSuccess;
+}
+
+// The host reaches all memory.
+Status cuPointerGetAttribute(void* value, int attribute, Address address) {
+  if (attribute != kHostPointer) return kInvalidValue;
+  void* const same = pointer(address);
+  std::memcpy(value, &same, sizeof(same));
+  return kSuccess;
+}
+
+Status cuDeviceGetDefaultMemPool(PoolHandle* pool, Ordinal) {
+  *pool = nullptr;
+  return kSuccess;
+}
+Status cuMemPoolSetAttribute(PoolHandle, int, void*) { return kSuccess; }
+Status cuMemPoolSetAccess(PoolHandle, const PoolAccess*, std::size_t) { return kSuccess; }
+}

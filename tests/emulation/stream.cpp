@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and events of the emulated driver.
+#include "tests/emulation/stream.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "tests/emulation/faults.hpp"
+
+using namespace ringspan::comm::cuda;
+
+namespace emulation {
+
+std::shared_ptr<Queue> Queue::start() {
+  const auto queue = std::make_shared<Queue>();
+  std::thread([queue] { queue->run(); }).detach();
+  return queue;
+}
+
+void Queue::push(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+  changed_.notify_one();
+}
+
+bool Queue::idle() const {
+  const std::lock_guard lock(mutex_);
+  return tasks_.empty();
+}
+
+void Queue::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_one();
+}
+
+void Queue::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return closed_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    std::function<void()> task = std::move(tasks_.front());
+    lock.unlock();
+    task();
+    task = {};
+    lock.lock();
+    tasks_.pop_front();
+  }
+}
+
+void Mark::reach() {
+  const std::lock_guard lock(mutex_);
+  reached_ = true;
+  changed_.notify_all();
+}
+
+void Mark::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return reached_; });
+}
+
+bool Mark::reached() const {
+  const std::lock_guard lock(mutex_);
+  return reached_;
+}
+
+namespace {
+
+std::shared_ptr<Mark> last_record(EventHandle event) {
+  const std::lock_guard lock(event->mutex);
+  return event->mark;
+}
+
+}  // namespace
+}  // namespace emulation
+
+extern "C" {
+
+constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
+
+Status cuStreamCreate(StreamHandle* stream, unsigned) {
+  if (const Status status = emulation_injected("cuStreamCreate")) return status;
+  if (emulation::current_ordinal() < 0) return kInvalidContext;
+  *stream = new CUstream_st{emulation::Queue::start()};
+  return kSuccess;
+}
+
+Status cuStreamDestroy_v2(StreamHandle stream) {
+  if (!stream) return kInvalidHandle;
+  stream->queue->close();
+  delete stream;
+  return kSuccess;
+}
+
+Status cuStreamQuery(StreamHandle stream) {
+  if (const Status status = emulation_injected("cuStreamQuery")) return status;
+  if (!stream) return kInvalidHandle;
+  return stream->queue->idle() ? kSuccess : kErrorNotReady;
+}
+
+// Waits for what has been recorded so far, not for later records.
+Status cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
+  if (const Status status = emulation_injected("cuStreamWaitEvent")) return status;
+  if (!stream || !event) return kInvalidHandle;
+  if (const auto mark = emulation::last_record(event))
+    stream->queue->push([mark] { mark->wait(); });
+  return kSuccess;
+}
+
+Status cuLaunchHostFunc(StreamHandle stream, void (*function)(void*), void* data) {
+  if (const Status status = emulation_injected("cuLaunchHostFunc")) return status;
+  if (!stream) return kInvalidHandle;
+  if (!function) return kInvalidValue;
+  stream->queue->push([=] { function(data); });
+  return kSuccess;
+}
+
+Status cuEventCreate(EventHandle* event, unsigned) {
+  if (const Status status = emulation_injected("cuEventCreate")) return status;
+  if (emulation::current_ordinal() < 0) return kInvalidContext;
+  *event = new CUevent_st;
+  return kSuccess;
+}
+
+Status cuEventDestroy_v2(EventHandle event) {
+  delete event;
+  return kSuccess;
+}
+
+Status cuEventRecord(EventHandle event, StreamHandle stream) {
+  if (const Status status = emulation_injected("cuEventRecord")) return status;
+  if (!stream || !event) return kInvalidHandle;
+  const auto mark = std::make_shared<emulation::Mark>();
+  {
+    const std::lock_guard lock(event->mutex);
+    event->mark = mark;
+  }
+  stream->queue->push([mark] { mark->reach(); });
+  return kSuccess;
+}
+
+Status cuEventQuery(EventHandle event) {
+  if (const Status status = emulation_injected("cuEventQuery")) return status;
+  if (!event) return kInvalidHandle;
+  const auto mark = emulation::last_record(event);
+  return !mark || mark->reached() ? kSuccess : kErrorNotReady;
+}
+}

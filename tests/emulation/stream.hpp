@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "comm/devices/cuda/api.hpp"
+
+namespace emulation {
+
+/// Work in order, on a thread of its own that ends when the queue has been closed and is empty. It
+/// may outlive its handle, as a stream of a GPU does.
+class Queue {
+ public:
+  static std::shared_ptr<Queue> start();
+
+  void push(std::function<void()> task);
+  bool idle() const;
+  void close();
+
+ private:
+  void run();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;  // the first one runs
+  bool closed_ = false;
+};
+
+/// A place in a queue.
+class Mark {
+ public:
+  void reach();
+  void wait();
+  bool reached() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+};
+
+/// The GPU that is current for the calling thread; -1: none.
+int current_ordinal();
+
+}  // namespace emulation
+
+struct CUstream_st {
+  std::shared_ptr<emulation::Queue> queue;
+};
+
+struct CUevent_st {
+  std::mutex mutex;
+  std::shared_ptr<emulation::Mark> mark;  // of the last record; null: none yet
+};
