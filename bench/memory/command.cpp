@@ -43,7 +43,7 @@ class Csv {
   std::ofstream file_;
 };
 
-std::string number(double value) { return fmt::format("{:.6g}", value); }
+std::string number(double value) { return fmt::format("{:.10g}", value); }
 
 void require_known(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
