@@ -31,6 +31,8 @@ void require_valid(const ModelConfig& config, int tensor_degree) {
   require_positive("head_dim", config.head_dim);
   require_positive("mlp_hidden", config.mlp_hidden);
   require_positive("positions", config.positions);
+  RINGSPAN_REQUIRE(config.window.value_or(0) >= 0, "window is ", *config.window,
+                   "; it must be at least 0, so that every token sees itself");
   RINGSPAN_REQUIRE(config.heads % config.kv_heads == 0, "kv_heads is ", config.kv_heads,
                    ", which does not divide the ", config.heads, " heads");
   RINGSPAN_REQUIRE(config.kv_heads % tensor_degree == 0, "tensor is ", tensor_degree,

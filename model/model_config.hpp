@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "attention/tensor.hpp"
@@ -22,11 +23,12 @@ struct ModelConfig {
   std::int64_t vocabulary = 256;  // bytes
   std::int64_t layers = 2;
   std::int64_t hidden = 64;
-  std::int64_t heads = 4, kv_heads = 2;  // kv_heads divides heads
-  std::int64_t head_dim = 16;            // even, for rotary positions
-  std::int64_t mlp_hidden = 172;         // between the MLP's two products
-  std::int64_t positions = 1024;         // gpt: longest document
-  double rope_base = 10000;              // llama
+  std::int64_t heads = 4, kv_heads = 2;     // kv_heads divides heads
+  std::int64_t head_dim = 16;               // even, for rotary positions
+  std::int64_t mlp_hidden = 172;            // between the MLP's two products
+  std::int64_t positions = 1024;            // gpt: longest document
+  std::optional<std::int64_t> window = {};  // tokens before its own that a token sees; unset: all
+  double rope_base = 10000;                 // llama
   double norm_epsilon = 1e-5;
   double dropout = 0;  // gpt: after the embedding, attention's projection and the MLP; in [0, 1)
   attention::DType dtype = attention::DType::f32;  // or fp64

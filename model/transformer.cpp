@@ -86,7 +86,7 @@ void Transformer::prepare(const attention::Sequence& sequence, std::int64_t batc
                    config_.head_dim,
                    config_.dtype};
   problem.sequence = sequence;
-  problem.mask = {.right = 0, .documents = !sequence.documents.empty()};
+  problem.mask = {.left = config_.window, .right = 0, .documents = !sequence.documents.empty()};
   plan_ = schedule_.plan(problem);
   problem_ = std::move(problem);
 }

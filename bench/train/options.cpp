@@ -25,6 +25,7 @@ constexpr OptionEntry kEntries[] = {
     {"--kv-heads", "KV heads [4]"},
     {"--head-dim", "features of a head [16]"},
     {"--mlp-hidden", "features inside the MLP [352]"},
+    {"--window", "tokens before its own that a token sees [all]"},
     {"--dropout", "gpt: share of features dropped [0.1]"},
     {"--dtype", "fp32, fp64 [fp32]"},
     {"--recompute", "none, selective, selective_plus, full [none]"},
@@ -98,6 +99,7 @@ model::ModelConfig config_of(const Texts& texts, std::int64_t length) {
   config.head_dim = texts.integer("--head-dim", "16");
   config.mlp_hidden = texts.integer("--mlp-hidden", "352");
   config.positions = length;
+  if (texts.has("--window")) config.window = texts.integer("--window", "", 0);
   const bool drops = config.variant == model::Variant::gpt;
   config.dropout = number("--dropout", texts.text("--dropout", drops ? "0.1" : "0"), 0);
   config.dtype = parsed(texts, "--dtype", "fp32", attention::dtype);

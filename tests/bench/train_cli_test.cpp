@@ -36,6 +36,7 @@ TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--schedule", "linear"}, "known are ring, ");
   expect_refused({"train", "--transport", "smoke"}, "known are threads");
   expect_refused({"train", "--variant", "bert"}, "--variant: unknown variant 'bert'");
+  expect_refused({"train", "--window", "-1"}, "--window: ");
   expect_refused({"train", "--dropout", "0.1"}, "variant llama has none; gpt has");
   expect_refused({"train", "--dtype", "bf16"}, "a model computes in fp32 or fp64, not in bf16");
   expect_refused({"train", "--recompute", "some"}, "known are none, selective, selective_plus");

@@ -113,6 +113,7 @@ Outcome train(const TrainingSetup& setup, const Text& text) {
   std::mutex mutex;
   comm::LaunchOptions options;
   options.ranks = setup.mesh.tensor * setup.mesh.sequence() * setup.mesh.data();
+  options.ranks_per_node = options.ranks % 2 == 0 ? 2 : 0;
   options.debug = {.ledger = true, .poison = true};
   comm::test::launch(options, [&](const comm::Communicator& world) {
     RankModel rank(world, setup, text);
