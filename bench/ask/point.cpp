@@ -70,11 +70,20 @@ void require_used(const Axes& axes, const std::vector<Point>& points) {
     require("--layout", axis.member == &Point::layout, &ScheduleEntry::takes_layout);
     require("--placement", axis.member == &Point::placement, &ScheduleEntry::takes_ulysses_degree);
     require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleEntry::takes_all_to_all);
+    require("--backward", axis.member == &Point::backward, &ScheduleEntry::takes_backward);
   }
   for (const Axis<std::int64_t>& axis : axes.numbers) {
     require("--ulysses-degree", axis.member == &Point::ulysses_degree,
             &ScheduleEntry::takes_ulysses_degree);
+    require("--inner-ring", axis.member == &Point::inner_ring, &ScheduleEntry::takes_inner_ring);
   }
+}
+
+/// The library refuses illegal ones, and lists the legal; these would not arrive as they are.
+int degree(const Point& point, std::string_view what, std::int64_t value) {
+  RINGSPAN_REQUIRE(std::in_range<int>(value), point.schedule, ": ", what, " of ", value,
+                   " does not divide ", point.ranks, " ranks");
+  return static_cast<int>(value);
 }
 
 }  // namespace
@@ -103,7 +112,12 @@ void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
   if (!schedule.takes_ulysses_degree) point.placement.clear();
   if (point.all_to_all.empty()) point.all_to_all = "direct";
   if (!schedule.takes_all_to_all) point.all_to_all.clear();
-  point.backward = point.has_backward() ? "kv" : "";
+  if (!schedule.takes_inner_ring) point.inner_ring = 0;
+  if (schedule.takes_inner_ring && !schedule.takes_ulysses_degree && point.inner_ring == 0) {
+    point.inner_ring = point.ranks_per_node;  // usp has one ring unless it is asked for two
+  }
+  if (!schedule.takes_backward || point.backward.empty()) point.backward = "kv";
+  if (!point.has_backward()) point.backward.clear();
 }
 
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
@@ -144,12 +158,11 @@ attention::ScheduleOptions schedule_options(const Point& point) {
   attention::ScheduleOptions options;
   if (schedule.takes_layout) options.layout = attention::layout_kind(point.layout);
   if (schedule.takes_ulysses_degree) {
-    // The library refuses the others, and lists the legal ones; these would not arrive as they are.
-    RINGSPAN_REQUIRE(std::in_range<int>(point.ulysses_degree), point.schedule,
-                     ": a ulysses_degree of ", point.ulysses_degree, " does not divide ",
-                     point.ranks, " ranks");
-    options.ulysses_degree = static_cast<int>(point.ulysses_degree);
+    options.ulysses_degree = degree(point, "a ulysses_degree", point.ulysses_degree);
   }
+  options.inner_ring = degree(point, "an inner_ring", point.inner_ring);
+  if (point.backward == "q") options.backward = attention::BackwardForm::q;
+  if (point.backward == "automatic") options.backward = attention::BackwardForm::automatic;
   if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;
   if (point.all_to_all == "hierarchical") {
     options.all_to_all = comm::AllToAllAlgorithm::hierarchical;

@@ -29,11 +29,12 @@ constexpr OptionEntry kEntries[] = {
     {"--ranks", "number of ranks [1,2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},
     {"--ulysses-degree", "usp: ranks that share heads [the ranks of a node]"},
-    {"--inner-ring", "double_ring: ranks of an inner ring (not in this build)"},
+    {"--inner-ring", "double_ring, usp: ranks of an inner ring [those of a node; usp: one ring]"},
     {"--placement", "usp: neighbouring ranks: ulysses_inner, ring_inner [ulysses_inner]"},
     {"--all-to-all", "ulysses, ulysses_overlapped, usp: direct, hierarchical, automatic [direct]"},
     {"--hop", "how a hop in one address space goes: copy, reference [copy]"},
-    {"--backward", "what travels in the backward pass: kv [kv]"},
+    {"--backward",
+     "ring, striped, zigzag, double_ring, usp: what travels backward: kv, q, automatic [kv]"},
     {"--seq", "tokens of the whole sequence [1Ki]"},
     {"--tokens-per-rank", "tokens of each rank, in place of --seq"},
     {"--batch", "sequences [1]"},
@@ -99,17 +100,6 @@ std::int64_t integer(const Texts& texts, std::string_view option, std::int64_t o
   return values[0];
 }
 
-/// Says why an option of the command line's contract cannot be used here.
-void require_built(const Texts& texts) {
-  RINGSPAN_REQUIRE(!texts.has("--inner-ring"),
-                   "--inner-ring: belongs to double_ring, which is not built");
-  for (const std::string& what : items("--backward", texts.text("--backward", "kv"))) {
-    RINGSPAN_REQUIRE(what != "q" && what != "automatic", "--backward: ", what,
-                     " is not built yet; known is kv");
-    names("--backward", what, std::vector<std::string_view>{"kv"});
-  }
-}
-
 void require_mask(const std::string& mask) {
   try {
     parse_mask_text(mask);
@@ -171,6 +161,7 @@ Axes name_axes(const Texts& texts) {
   add("--placement", &Point::placement, "", {"ulysses_inner", "ring_inner"});
   add("--all-to-all", &Point::all_to_all, "", {"direct", "hierarchical", "automatic"});
   add("--hop", &Point::hop, "copy", {"copy", "reference"});
+  add("--backward", &Point::backward, "", {"kv", "q", "automatic"});
   return axes;
 }
 
@@ -192,6 +183,7 @@ void add_number_axes(const Texts& texts, Axes& axes) {
   const int pretended = comm::launch_options_from_environment().ranks_per_node;
   add("--ranks-per-node", &Point::ranks_per_node, pretended > 0 ? std::to_string(pretended) : "");
   add("--ulysses-degree", &Point::ulysses_degree, "");
+  add("--inner-ring", &Point::inner_ring, "");
   add("--batch", &Point::batch, "1");
   add("--heads", &Point::heads, model ? "" : "8");
   add("--kv-heads", &Point::kv_heads, "");
@@ -229,7 +221,6 @@ std::span<const OptionEntry> sweep_option_entries() { return kEntries; }
 
 SweepOptions sweep_options(const OptionTexts& given) {
   const Texts texts(given);
-  require_built(texts);
   SweepOptions options{name_axes(texts), measure_options(texts), texts.text("--csv", ""),
                        texts.has("--resume")};
   add_number_axes(texts, options.axes);

@@ -38,14 +38,24 @@ double gathered(const PerToken& token, double ranks, bool backward) {
   return token.kv * (ranks * token.element + (backward ? (ranks + 1) * token.accumulator : 0));
 }
 
-/// Blocks held and incoming; gradient blocks share, outgoing, incoming and coming home. Where a hop
-/// goes by reference, nothing comes in beside what moves. A rank alone only sums its gradients.
+/// Blocks held and incoming; gradient blocks share, outgoing, incoming and coming home; all of them
+/// once more where there are two rings. Where a hop goes by reference, nothing comes in beside what
+/// moves. A rank alone only sums its gradients.
 double ring(const PerToken& token, const Point& point) {
   const bool alone = point.ring_degree == 1, lends = point.hop == "reference";
-  const double blocks = alone ? 0 : lends ? 1 : 2;
-  const double gradient_blocks = alone ? 1 : lends ? 2 : 4;
-  return token.copied_kv * (blocks * token.element +
-                            (point.has_backward() ? gradient_blocks * token.accumulator : 0));
+  const bool both_ways = point.schedule == "bidirectional_ring";
+  const bool inner = point.inner_ring > 1 && point.inner_ring < point.ring_degree;
+  const int rings = !alone && (both_ways || inner) ? 2 : 1;
+  const double blocks = rings * (alone ? 0 : lends ? 1 : 2);
+  const double gradient_blocks = rings * (alone ? 1 : lends ? 2 : 4);
+  const double forward = token.copied_kv * blocks * token.element;
+  if (!point.has_backward()) return forward;
+
+  const double sums = token.accumulator > token.element ? token.copied_kv * token.accumulator : 0;
+  const double kv = token.copied_kv * gradient_blocks * token.accumulator + (both_ways ? sums : 0);
+  const double q_side = (token.q + token.out) * token.element + 2 * token.heads * token.accumulator;
+  const double q = blocks * q_side + gradient_blocks * token.q * token.accumulator + sums;
+  return forward + (point.backward == "q" ? q : point.backward == "kv" ? kv : std::max(q, kv));
 }
 
 /// Blocks of keys and of queries that a rank lends, that it holds and that come in; results and
@@ -62,6 +72,18 @@ double balanced(const PerToken& token, const Point& point) {
   if (!backward) return bytes;
   bytes += lent * ((token.q + token.out) * token.element + 2 * token.heads * token.accumulator);
   return bytes + returned * (token.q + token.kv) * token.accumulator + sums;
+}
+
+/// The scores with all keys, backward their gradients, too; a block of keys or values, and one
+/// incoming; the gradients of all of them at every rank, and what an all-reduce receives into.
+double scores(const PerToken& token, const Point& point) {
+  const auto ranks = static_cast<double>(point.ranks);
+  const auto one = static_cast<double>(point.kv_heads * std::max(point.head_dim, point.value_dim));
+  const double blocks = point.ranks == 1 ? 0 : point.hop == "reference" ? 1 : 2;
+  const double matrix =
+      token.heads * static_cast<double>(point.sequence_length) * token.accumulator;
+  const double bytes = matrix + blocks * one * token.element;
+  return point.has_backward() ? bytes + matrix + (ranks + 1) * one * token.accumulator : bytes;
 }
 
 /// What ranks see of others' tokens: sent and received, backward also kept, with gradients that go
@@ -118,6 +140,8 @@ double bytes_needed(const Point& point) {
     bytes += gathered(token, static_cast<double>(point.ranks), backward);
   } else if (point.schedule == "dist_flash") {
     bytes += balanced(token, point);
+  } else if (point.schedule == "ring_self_attention") {
+    bytes += scores(token, point);
   } else if (point.schedule == "halo") {
     bytes += halo(token, point);
   } else {

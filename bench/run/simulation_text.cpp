@@ -27,6 +27,7 @@ void visit_members(Point& point, const Visit& visit) {
   visit("ranks_per_node", point.ranks_per_node);
   visit("ulysses_degree", point.ulysses_degree);
   visit("ring_degree", point.ring_degree);
+  visit("inner_ring", point.inner_ring);
   visit("pretended_ranks_per_node", point.pretended_ranks_per_node);
   visit("placement", point.placement);
   visit("all_to_all", point.all_to_all);

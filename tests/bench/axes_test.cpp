@@ -130,6 +130,23 @@ TEST(PointsTest, DropAnAxisWhereTheScheduleHasNone) {
   }
 }
 
+// An inner ring is the ranks of a node, but usp has one ring unless asked.
+TEST(PointsTest, FollowTheNodesWithInnerRings) {
+  Axes axes;
+  axes.names = {{&Point::schedule, {"zigzag", "usp", "double_ring"}},
+                {&Point::pass, {"both"}},
+                {&Point::backward, {"q"}}};
+  axes.numbers = {{&Point::ranks, {8}}, {&Point::ranks_per_node, {4}}};
+  for (const Point& point : points(axes)) {
+    EXPECT_EQ(point.inner_ring, point.schedule == "double_ring" ? 4 : 0);
+    EXPECT_EQ(schedule_options(point).backward, attention::BackwardForm::q);
+  }
+  axes.numbers.push_back({&Point::inner_ring, {2}});
+  for (const Point& point : points(axes)) {
+    EXPECT_EQ(schedule_options(point).inner_ring, point.schedule == "zigzag" ? 0 : 2);
+  }
+}
+
 TEST(PointsTest, RefuseAnAxisThatNoScheduleHas) {
   Axes axes;
   axes.names = {{&Point::schedule, {"ring", "striped"}}, {&Point::all_to_all, {"direct"}}};
@@ -139,6 +156,12 @@ TEST(PointsTest, RefuseAnAxisThatNoScheduleHas) {
   axes.names = {{&Point::schedule, {"ulysses"}}};
   axes.numbers = {{&Point::ulysses_degree, {2}}};
   EXPECT_THAT(refusal([&] { points(axes); }), HasSubstr("--ulysses-degree"));
+  axes.names = {{&Point::schedule, {"ulysses"}}, {&Point::backward, {"q"}}};
+  axes.numbers = {};
+  EXPECT_THAT(refusal([&] { points(axes); }), HasSubstr("--backward"));
+  axes.names = {{&Point::schedule, {"ring"}}};
+  axes.numbers = {{&Point::inner_ring, {2}}};
+  EXPECT_THAT(refusal([&] { points(axes); }), HasSubstr("--inner-ring"));
 }
 
 TEST(PointsTest, FillInWhatWasLeftOpen) {

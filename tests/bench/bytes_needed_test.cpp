@@ -9,8 +9,8 @@
 namespace ringspan::bench {
 namespace {
 
-/// Every schedule, pass, hop, all-to-all and precision on two nodes of two, KV heads copied and
-/// not.
+/// Every schedule, pass, hop, all-to-all, form of backward and precision on two nodes of two, KV
+/// heads copied and not.
 std::vector<Point> all_points() {
   Axes axes;
   axes.numbers = {{&Point::ranks, {1, 4}},      {&Point::kv_heads, {2, 4}},
@@ -24,6 +24,7 @@ std::vector<Point> all_points() {
                 {&Point::hop, {"copy", "reference"}},
                 {&Point::all_to_all, {"direct", "hierarchical"}},
                 {&Point::placement, {"ulysses_inner", "ring_inner"}},
+                {&Point::backward, {"kv", "q"}},
                 {&Point::dtype, {"bf16", "fp32"}},
                 {&Point::kernel, {"null"}}};
   return points(axes);
@@ -38,7 +39,7 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
     if (point.schedule == "halo") point.mask = "window:300:100";
     SCOPED_TRACE(concat(point.schedule, ' ', point.pass, ' ', point.hop, ' ', point.dtype, " on ",
                         point.ranks, ", KV heads ", point.kv_heads, ' ', point.all_to_all, ' ',
-                        point.placement));
+                        point.placement, ' ', point.backward));
     const double handed_out =
         static_cast<double>(point.ranks * measure(point, options, known).peak_bytes);
     EXPECT_GE(bytes_needed(point), handed_out);

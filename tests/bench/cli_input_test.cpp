@@ -42,8 +42,11 @@ TEST_F(CliInputTest, RefusesBadInputInOneLine) {
   expect_refused({"sweep", "--cluster", "h100"}, "--cluster: ");
   expect_refused({"sweep", "--device", "cuda"}, "known are host");
   expect_refused({"sweep", "--kernel", "gpu"}, "known are reference, cpu, null");
-  expect_refused({"sweep", "--inner-ring", "2"}, "double_ring");
-  expect_refused({"sweep", "--backward", "q"}, "--backward: q is not built");
+  expect_refused({"sweep", "--schedule", "ring", "--inner-ring", "2"},
+                 "--inner-ring: none of the schedules");
+  expect_refused({"sweep", "--schedule", "ulysses", "--backward", "q"},
+                 "--backward: none of the schedules");
+  expect_refused({"sweep", "--backward", "v"}, "kv, q, automatic");
   expect_refused({"sweep", "--mask", "casual"}, "--mask: unknown mask part 'casual'");
   expect_refused({"sweep", "--dtype", "int8"}, "known are fp32");
   expect_refused({"sweep", "--repeats", "0"}, "--repeats");
