@@ -77,6 +77,28 @@ Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layo
   return traffic;
 }
 
+/// 8 (P-1)/P S G d elements of S tokens in both passes, as the paper counts: two rings forward, and
+/// backward two, and an all-reduce of the gradients of all keys, and one of all values.
+Traffic ring_self_attention_traffic(Pass pass, const Problem& problem, LayoutKind layout,
+                                    const Group& ring) {
+  const Shape& shape = problem.shape;
+  const std::vector<Shard> shards = attention::shards(layout, problem.sequence, ring.size());
+  Traffic traffic;
+  for (const std::int64_t dim : {shape.head_dim, shape.value_dim}) {
+    const std::int64_t row = shape.batch * shape.kv_heads * dim;
+    for (int owner = 0; owner < ring.size(); ++owner) {
+      if (owner == ring.next()) continue;
+      const std::int64_t elements = row * tokens(shards[owner]);
+      traffic += ring.message(ring.next(), elements * element_bytes(shape.dtype));
+    }
+    if (pass == Pass::forward) continue;
+    traffic += all_reduce_traffic(ring, row * problem.sequence.length,
+                                  element_bytes(accumulator(shape.dtype)));
+  }
+  if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ring);
+  return traffic;
+}
+
 /// Each rank has d_sinks of its own heads, in fp32; ring all_gather.
 Traffic gather_d_sinks_traffic(const Problem& problem, const Group& group) {
   const std::vector<HeadShare> shares = split_heads(problem.shape, group.size());
@@ -124,9 +146,12 @@ class PassTraffic {
         with_lse_(with_lse) {
     require_valid(problem);
     for (const comm::Place& place : world.places) nodes_.push_back(place.node);
-    if (choice_.family == ScheduleChoice::Family::all_gather_kv) return;
     if (choice_.family == ScheduleChoice::Family::halo) {
       require_window(problem.mask);
+      return;
+    }
+    if (choice_.family == ScheduleChoice::Family::all_gather_kv ||
+        choice_.family == ScheduleChoice::Family::ring_self_attention) {
       return;
     }
     if (choice_.family == ScheduleChoice::Family::dist_flash) {
@@ -153,6 +178,8 @@ class PassTraffic {
     switch (choice_.family) {
       case ScheduleChoice::Family::all_gather_kv:
         return all_gather_kv_traffic(pass_, problem_, choice_.layout, all);
+      case ScheduleChoice::Family::ring_self_attention:
+        return ring_self_attention_traffic(pass_, problem_, choice_.layout, all);
       case ScheduleChoice::Family::dist_flash: return dist_flash(all);
       case ScheduleChoice::Family::bidirectional_ring: return bidirectional_ring(all);
       case ScheduleChoice::Family::halo: return halo(all);

@@ -57,6 +57,8 @@ struct BackwardBlock {
   ConstTensorView d_out;  // [batch][tokens][heads][value_dim]
 };
 
+class ScoreKernels;
+
 /// Everything local: one object per rank, one class per device, so that a schedule has no loop over
 /// data. Calls queue on the device in order. None allocates after prepare(); host implementations
 /// call device.poll() between tiles. Accumulating calls only ever add.
@@ -100,6 +102,9 @@ class Kernels {
   virtual void accumulate(const ConstTensorView& from, const TensorView& to) = 0;
 
   virtual void fill(const TensorView& to, double value) = 0;
+
+  /// The same attention with its scores in memory; null where there is none.
+  virtual ScoreKernels* scores() { return nullptr; }
 };
 
 /// A kernel family that this build contains.

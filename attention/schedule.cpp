@@ -91,6 +91,8 @@ std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Commu
       return make_bidirectional_ring(comm, kernels, layout);
     case ScheduleChoice::Family::all_gather_kv: return make_all_gather_kv(comm, kernels, layout);
     case ScheduleChoice::Family::dist_flash: return make_dist_flash(comm, kernels);
+    case ScheduleChoice::Family::ring_self_attention:
+      return make_ring_self_attention(comm, kernels, layout);
     case ScheduleChoice::Family::halo: return make_halo(comm, kernels);
     case ScheduleChoice::Family::usp: return make_usp(comm, kernels, choice, options);
     case ScheduleChoice::Family::ulysses: break;

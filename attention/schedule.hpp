@@ -121,6 +121,12 @@ std::unique_ptr<Schedule> make_all_gather_kv(comm::Communicator comm, Kernels& k
 /// without work compute for others. Contiguous shards.
 std::unique_ptr<Schedule> make_dist_flash(comm::Communicator comm, Kernels& kernels);
 
+/// ColossalAI's Ring Self-Attention: keys go around the ring, then values; the scores of all tokens
+/// with this rank's stay in memory, in accumulator(dtype), those of a forward pass in its Saved.
+/// For kernels that have scores().
+std::unique_ptr<Schedule> make_ring_self_attention(comm::Communicator comm, Kernels& kernels,
+                                                   LayoutKind layout);
+
 /// Each rank fetches just those keys and values of others that its window sees; masks without one
 /// are refused. Contiguous shards.
 std::unique_ptr<Schedule> make_halo(comm::Communicator comm, Kernels& kernels);
@@ -164,7 +170,7 @@ struct ScheduleEntry {
 };
 
 /// ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv, dist_flash, double_ring,
-/// bidirectional_ring, halo.
+/// bidirectional_ring, ring_self_attention, halo.
 std::span<const ScheduleEntry> schedules();
 
 /// Throws invalid_argument, listing the known names.

@@ -19,6 +19,7 @@
 #include "attention/kernels/cpu_rows.hpp"
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
+#include "attention/kernels/host_scores.hpp"
 #include "comm/error.hpp"
 #include "hwy/aligned_allocator.h"
 
@@ -41,7 +42,7 @@ class CpuKernels final : public Kernels {
   }
 
   std::int64_t workspace_bytes() const override {
-    return floats_ * static_cast<std::int64_t>(sizeof(float));
+    return floats_ * static_cast<std::int64_t>(sizeof(float)) + scores_.workspace_bytes();
   }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
@@ -72,6 +73,8 @@ class CpuKernels final : public Kernels {
   }
   void fill(const TensorView& to, double value) override { fill_on_host(to, value); }
 
+  ScoreKernels* scores() override { return &scores_; }
+
  private:
   std::int64_t required(std::int64_t head_dim, std::int64_t value_dim) const {
     return std::max(cpu::forward_workspace(instructions_, head_dim, value_dim),
@@ -88,6 +91,7 @@ class CpuKernels final : public Kernels {
   const cpu::InstructionSet& instructions_ = cpu::instruction_set();
   hwy::AlignedFreeUniquePtr<float[]> workspace_;
   std::int64_t floats_ = 0;
+  HostScores<float> scores_{device_};
 };
 
 }  // namespace

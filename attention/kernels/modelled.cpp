@@ -16,6 +16,7 @@
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/kernel_curves.hpp"
 #include "attention/kernels/kernel_seconds.hpp"
+#include "attention/kernels/modelled_scores.hpp"
 #include "attention/kernels/no_attention.hpp"
 #include "comm/cluster.hpp"
 #include "comm/error.hpp"
@@ -110,6 +111,8 @@ class ModelledKernels final : public ModelledMovement {
     move(bytes(partial) + out.bytes() + lse.bytes(), "finalize");
   }
 
+  ScoreKernels* scores() override { return &scores_; }
+
   void fill(const TensorView& to, double value) override {
     if (value == -std::numeric_limits<double>::infinity()) identity_ = to.data;
     ModelledMovement::fill(to, value);
@@ -133,6 +136,7 @@ class ModelledKernels final : public ModelledMovement {
 
   const comm::Gpu& gpu_;
   ModelledLibrary library_;
+  ModelledScores scores_{device_, gpu_};
   const KernelCurve* forward_ = nullptr;
   const KernelCurve* backward_ = nullptr;
   const void* identity_ = nullptr;  // max of a partial result that is still the identity

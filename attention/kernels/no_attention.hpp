@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "attention/kernels.hpp"
+#include "attention/score_kernels.hpp"
 
 namespace ringspan::attention {
+
+/// Leaves results as they were.
+class NoScores final : public ScoreKernels {
+ public:
+  void prepare(const Shape&) override {}
+  void scores(const ForwardBlock&, const TensorView&) override {}
+  void sum_rows(const ConstTensorView&, const Partial&) override {}
+  void weigh(const ConstTensorView&, const ForwardBlock&, const Partial&) override {}
+  void backward_values(const ConstTensorView&, const BackwardBlock&, const TensorView&,
+                       const TensorView&) override {}
+  void backward_keys(const ConstTensorView&, const BackwardBlock&, const TensorView&,
+                     const TensorView&) override {}
+};
 
 /// Leaves results as they were; subclasses say what moving data takes.
 class NoAttention : public Kernels {
@@ -19,6 +32,11 @@ class NoAttention : public Kernels {
   void merge(const Partial&, const Partial&) override {}
   void finalize(const Partial&, const ConstTensorView*, const TensorView&,
                 const TensorView&) override {}
+
+  ScoreKernels* scores() override { return &no_scores_; }
+
+ private:
+  NoScores no_scores_;
 };
 
 }  // namespace ringspan::attention

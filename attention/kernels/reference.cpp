@@ -9,6 +9,7 @@
 
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
+#include "attention/kernels/host_scores.hpp"
 #include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
 
@@ -78,7 +79,8 @@ class ReferenceKernels final : public Kernels {
 
   std::int64_t workspace_bytes() const override {
     return static_cast<std::int64_t>((key_sums_.capacity() + value_sums_.capacity()) *
-                                     sizeof(double));
+                                     sizeof(double)) +
+           scores_.workspace_bytes();
   }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
@@ -171,6 +173,8 @@ class ReferenceKernels final : public Kernels {
   }
   void fill(const TensorView& to, double value) override { fill_on_host(to, value); }
 
+  ScoreKernels* scores() override { return &scores_; }
+
  private:
   void forward_row(const ForwardBlock& block, const Tile& tile, std::int64_t i, const Row& query,
                    const Partial& partial) {
@@ -255,6 +259,7 @@ class ReferenceKernels final : public Kernels {
 
   comm::Device& device_;
   std::vector<double> key_sums_, value_sums_;
+  HostScores<double> scores_{device_};
 };
 
 }  // namespace

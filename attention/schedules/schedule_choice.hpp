@@ -17,6 +17,7 @@ struct ScheduleChoice {
     usp,
     all_gather_kv,
     dist_flash,
+    ring_self_attention,
     halo
   };
   Family family = Family::ring;

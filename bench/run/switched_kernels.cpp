@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/run/switched_kernels.hpp"
 
+#include <functional>
 #include <utility>
+
+#include "attention/score_kernels.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -11,8 +14,44 @@ using attention::ConstTensorView;
 using attention::ForwardBlock;
 using attention::Kernels;
 using attention::Partial;
+using attention::ScoreKernels;
 using attention::Shape;
 using attention::TensorView;
+
+/// Calls a kernel, and sees to the rest.
+using Timed = std::function<void(std::string_view kernel, const std::function<void(Kernels&)>&)>;
+
+class SwitchedScores final : public ScoreKernels {
+ public:
+  SwitchedScores(ScoreKernels* full, Timed timed) : full_(full), timed_(std::move(timed)) {}
+
+  void prepare(const Shape& shape) override { full_->prepare(shape); }
+  void scores(const ForwardBlock& block, const TensorView& scores) override {
+    timed_("scores", [&](Kernels& kernels) { kernels.scores()->scores(block, scores); });
+  }
+  void sum_rows(const ConstTensorView& scores, const Partial& partial) override {
+    timed_("softmax", [&](Kernels& kernels) { kernels.scores()->sum_rows(scores, partial); });
+  }
+  void weigh(const ConstTensorView& scores, const ForwardBlock& block,
+             const Partial& partial) override {
+    timed_("weigh", [&](Kernels& kernels) { kernels.scores()->weigh(scores, block, partial); });
+  }
+  void backward_values(const ConstTensorView& scores, const BackwardBlock& block,
+                       const TensorView& dv, const TensorView& d_scores) override {
+    timed_("backward_values", [&](Kernels& kernels) {
+      kernels.scores()->backward_values(scores, block, dv, d_scores);
+    });
+  }
+  void backward_keys(const ConstTensorView& d_scores, const BackwardBlock& block,
+                     const TensorView& dq, const TensorView& dk) override {
+    timed_("backward_keys",
+           [&](Kernels& kernels) { kernels.scores()->backward_keys(d_scores, block, dq, dk); });
+  }
+
+ private:
+  ScoreKernels* full_;
+  Timed timed_;
+};
 
 class SwitchedKernels final : public Kernels {
  public:
@@ -61,6 +100,8 @@ class SwitchedKernels final : public Kernels {
     timed("fill", [&](Kernels& kernels) { kernels.fill(to, value); });
   }
 
+  ScoreKernels* scores() override { return full_->scores() ? &scores_ : nullptr; }
+
  private:
   template <typename Call>
   void timed(std::string_view kernel, const Call& call) {
@@ -80,6 +121,8 @@ class SwitchedKernels final : public Kernels {
   const RunMode& mode_;
   StepClock& clock_;
   const KernelWatch watch_;
+  SwitchedScores scores_{
+      full_->scores(), [this](std::string_view kernel, const auto& call) { timed(kernel, call); }};
 };
 
 }  // namespace

@@ -48,6 +48,7 @@ std::vector<NamedSchedule> more_schedules(int ranks) {
   std::vector<NamedSchedule> more{{"ring", {.backward = BackwardForm::q}},
                                   {"bidirectional_ring", {.layout = LayoutKind::contiguous}},
                                   {"dist_flash"},
+                                  {"ring_self_attention"},
                                   {"ulysses_overlapped"}};
   for (int inner = 2; inner < ranks; ++inner) {
     if (ranks % inner != 0) continue;
