@@ -82,6 +82,17 @@ TEST(BlameTest, TellsACycleAndWhoeverOwesAPostInIt) {
   EXPECT_EQ(blame(board, 0, all_to_all({1}), 5).where().peer, 1);
 }
 
+TEST(BlameTest, NamesTheRankThatWaitsForNobody) {
+  FakeBoard board;
+  board.waits[1] = {nullptr, 3, "kernels before operation 3, all_to_all", {}};
+  const Error error = blame(board, 0, all_to_all({1}), 5);
+  EXPECT_EQ(error.where().peer, 1);
+  EXPECT_STREQ(error.what(),
+               "operation 151, all_to_all: posted by all; rank 0 waits for rank 1 in operation "
+               "151, all_to_all; rank 1 waits in kernels before operation 3, all_to_all (deadline "
+               "5 s)");
+}
+
 TEST(BlameTest, IsNotConfusedWhenTheRankThatGivesUpHasReturnedItself) {
   FakeBoard board;
   board.gone = {0};

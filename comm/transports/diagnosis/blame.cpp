@@ -106,8 +106,10 @@ Error blame(const Board& board, int rank, const Waiting& first, double deadline)
   // A cycle. Whoever has not posted what it is awaited for has caused it.
   auto cause = std::find_if(path.begin(), path.end(),
                             [&](const Edge& edge) { return lacks_post(board, edge); });
-  const int peer = cause == path.end() ? -1 : cause->peer;
+  int peer = cause == path.end() ? -1 : cause->peer;
   if (cause == path.end()) cause = path.begin();
+  // Or no cycle: the last one waits for nobody but itself.
+  if (peer < 0 && path.back().peer < 0 && path.size() > 1) peer = path.back().rank;
   std::string message = who_posted(board, cause->waiting);
   for (const Edge& edge : path) {
     message += concat("; rank ", edge.rank, " waits");

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "comm/devices/cuda/device.hpp"
+#include "comm/launch.hpp"
+#include "tests/comm/pattern.hpp"
+
+namespace ringspan::comm::test {
+
+inline const cuda::Stream& compute_stream(const Communicator& comm) {
+  return dynamic_cast<cuda::CudaDevice&>(comm.device()).compute();
+}
+
+/// Queues a kernel: what the function does, in the order of the compute stream.
+inline void queue_kernel(const Communicator& comm, std::function<void()> kernel) {
+  auto owned = std::make_unique<std::function<void()>>(std::move(kernel));
+  const cuda::Stream& stream = compute_stream(comm);
+  const auto run = [](void* data) {
+    const std::unique_ptr<std::function<void()>> function(
+        static_cast<std::function<void()>*>(data));
+    (*function)();
+  };
+  stream.gpu().check(stream.gpu().api().launch_host_function(stream.handle(), run, owned.get()),
+                     "kernel");
+  owned.release();  // to the stream
+}
+
+/// The same memory, not held on to: a kernel holds no buffers.
+inline Slice borrowed(const Slice& slice) {
+  Slice same = slice;
+  same.buffer = Buffer(slice.buffer.data(), slice.buffer.bytes(), {});
+  return same;
+}
+
+inline void queue_write(const Communicator& comm, const Slice& to, int round) {
+  queue_kernel(
+      comm, [to = borrowed(to), rank = comm.rank(), round] { write_pattern(to, rank, 0, round); });
+}
+
+/// Whether the slice holds what `source` wrote in that round, once the kernel has run.
+inline std::shared_ptr<bool> queue_check(const Communicator& comm, const Slice& slice, int source,
+                                         int round) {
+  const auto right = std::make_shared<bool>(false);
+  queue_kernel(comm, [slice = borrowed(slice), right, source, round] {
+    *right = static_cast<bool>(has_pattern(slice, source, 0, round));
+  });
+  return right;
+}
+
+}  // namespace ringspan::comm::test
