@@ -51,6 +51,9 @@ struct Gradients {
 };
 
 /// What a forward pass leaves for its backward pass (an autograd context); one per layer in flight.
+/// With the output it is all that has to be kept: a trainer that recomputes a layer makes q, k and
+/// v again and goes on with backward(), so that attention, with its messages, runs forward once
+/// (DISTFLASHATTN's rematerialisation-aware checkpoints).
 class Saved {
  public:
   virtual ~Saved() = default;
@@ -68,7 +71,8 @@ class Plan {
   /// `saved` (from make_saved of this plan) is filled for backward(); null when there will be none.
   virtual void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) = 0;
 
-  /// inputs and outputs.out are those of the forward pass that filled `saved`.
+  /// inputs and outputs.out are those of the forward pass that filled `saved`; the same values in
+  /// other memory will do.
   virtual void backward(const Inputs& inputs, const Outputs& outputs, const Saved& saved,
                         const ConstTensorView& d_out, const Gradients& gradients) = 0;
 

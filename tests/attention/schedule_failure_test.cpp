@@ -26,6 +26,8 @@ constexpr Case kCases[] = {
     {"ulysses", comm::Hop::copy, "ulysses"},
     {"usp", comm::Hop::reference, "usp"},
     {"all_gather_kv", comm::Hop::copy, "all_gather_kv"},
+    {"lending_dist_flash", comm::Hop::reference, "dist_flash"},
+    {"ring_self_attention", comm::Hop::copy, "ring_self_attention"},
     {"double_ring", comm::Hop::copy, "double_ring", BackwardForm::q},
     {"bidirectional_ring", comm::Hop::reference, "bidirectional_ring"},
     {"ulysses_overlapped", comm::Hop::copy, "ulysses_overlapped"},
