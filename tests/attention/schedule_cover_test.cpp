@@ -123,7 +123,11 @@ TEST_P(ScheduleCoverTest, MatchesTheOracle) {
   RecordProperty("points", static_cast<int>(rows.size()));
 }
 
+#ifdef RINGSPAN_SANITIZED  // slow, and looks for what any run can show
+INSTANTIATE_TEST_SUITE_P(Seeds, ScheduleCoverTest, testing::Values(1));
+#else
 INSTANTIATE_TEST_SUITE_P(Seeds, ScheduleCoverTest, testing::Values(1, 2, 3));
+#endif
 
 }  // namespace
 }  // namespace ringspan::attention
