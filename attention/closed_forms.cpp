@@ -55,7 +55,7 @@ Traffic all_reduce_traffic(const Group& group, std::int64_t elements, std::int64
 
 Traffic d_sinks_traffic(const Problem& problem, const Group& group) {
   if (!problem.sinks) return {};
-  const DType dtype = accumulator(problem.shape.dtype);
+  const DType dtype = accumulator(problem.shape);
   return all_reduce_traffic(group, problem.shape.heads, element_bytes(dtype));
 }
 
@@ -70,7 +70,7 @@ Traffic all_gather_kv_traffic(Pass pass, const Problem& problem, LayoutKind layo
       traffic += ring.message(ring.next(), kv_bytes(shape, shape.dtype, count));
     }
     if (pass == Pass::backward && owner != ring.rank) {
-      traffic += ring.message(ring.next(), kv_bytes(shape, accumulator(shape.dtype), count));
+      traffic += ring.message(ring.next(), kv_bytes(shape, accumulator(shape), count));
     }
   }
   if (pass == Pass::backward) traffic += d_sinks_traffic(problem, ring);

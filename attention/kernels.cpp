@@ -17,6 +17,8 @@ std::unique_ptr<Kernels> modelled(comm::Device& device) {
 std::span<const KernelFamily> kernel_families() {
   static constexpr KernelFamily kFamilies[] = {
       {"reference", "slow and obvious, fp64 inside", make_reference_kernels},
+      {"reproducible", "the same bits on every number of ranks and in every schedule",
+       make_reproducible_kernels},
       {"cpu", "SIMD, blocked, near the machine's peak", make_cpu_kernels},
       {"null", "moves data but computes no attention, for communication alone", make_null_kernels},
   };

@@ -20,7 +20,20 @@ struct Shape {
   std::int64_t head_dim = 64;
   std::int64_t value_dim = 64;
   DType dtype = DType::f32;
+  /// Sums over pairs of tokens have the same bits in every order; for kernels that add up so.
+  bool reproducible = false;
 };
+
+/// What sums over pairs of tokens are held in: partial results, dq, dk, dv and d_sinks until they
+/// are complete. What belongs to one row, as lse and delta, is accumulator(shape.dtype).
+constexpr DType accumulator(const Shape& shape) {
+  return shape.reproducible ? DType::reproducible : accumulator(shape.dtype);
+}
+
+/// And the max of partial results.
+constexpr DType max_dtype(const Shape& shape) {
+  return shape.reproducible ? DType::f64 : accumulator(shape.dtype);
+}
 
 /// What happens to a logit q.k before the mask: s = scale * q.k, then cap * tanh(s / cap).
 struct Logits {
@@ -29,7 +42,7 @@ struct Logits {
 };
 
 /// Attention of some rows over the keys seen so far, not yet divided: with s2 = logit * log2(e),
-/// max = max s2, sum = sum 2^(s2 - max), out = sum 2^(s2 - max) v, in accumulator(dtype).
+/// max = max s2, sum = sum 2^(s2 - max), out = sum 2^(s2 - max) v, in accumulators.
 /// identity: out 0, max -inf, sum 0. Kernels of other libraries, which return (out, lse), enter as
 /// (out, lse * log2(e), 1). Base 2, because that is what the exponentials are computed in: a
 /// conversion per hop would cost ulps of |lse|.
@@ -74,7 +87,7 @@ class Kernels {
   /// Folds the block into `partial`; rows without visible keys stay bit-identical.
   virtual void forward(const ForwardBlock& block, const Partial& partial) = 0;
 
-  /// Adds the block's share to dq, dk and dv, all in accumulator(dtype). With p = exp(s - lse) and
+  /// Adds the block's share to dq, dk and dv, all in accumulator(shape). With p = exp(s - lse) and
   /// ds = p * (d_out.v - delta) * (1 - tanh^2 if capped):
   /// dq += scale * ds k, dk += scale * ds q, dv += p d_out.
   virtual void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
@@ -114,7 +127,7 @@ struct KernelFamily {
   std::unique_ptr<Kernels> (*make)(comm::Device&);
 };
 
-/// reference (slow, obvious, fp64 inside), cpu (SIMD), null (moves data, computes no attention).
+/// reference (slow, obvious, fp64 inside), reproducible (no sum has an order), cpu (SIMD), null (moves data, computes no attention).
 std::span<const KernelFamily> kernel_families();
 
 /// On the simulated device: the virtual time of published kernels, without any data. There null

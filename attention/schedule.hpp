@@ -41,7 +41,7 @@ struct Outputs {
   TensorView lse = {};
 };
 
-/// Shaped as q, k, v; in shape.dtype or in accumulator(dtype). They are overwritten. Sums over the
+/// Shaped as q, k, v; in shape.dtype or in an accumulator, of the dtype or of the shape. They are overwritten. Sums over the
 /// whole sequence: each rank has the complete gradient of its tokens; d_sinks (fp32) is the sum
 /// over all ranks of the schedule's communicator, on every rank.
 /// (Ulysses sends complete gradients in shape.dtype: there, asking for more gives no more digits.)

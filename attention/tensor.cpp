@@ -11,8 +11,14 @@ std::int64_t element_bytes(DType dtype) {
     case DType::f32: return 4;
     case DType::bf16:
     case DType::f16: return 2;
+    case DType::reproducible: return comm::element_bytes(comm::Element::reproducible);
   }
   return 0;
+}
+
+comm::Element element(DType accumulator) {
+  if (accumulator == DType::reproducible) return comm::Element::reproducible;
+  return accumulator == DType::f64 ? comm::Element::f64 : comm::Element::f32;
 }
 
 std::string_view name(DType dtype) {
@@ -21,6 +27,7 @@ std::string_view name(DType dtype) {
     case DType::f32: return "fp32";
     case DType::bf16: return "bf16";
     case DType::f16: return "fp16";
+    case DType::reproducible: return "reproducible";
   }
   return "unknown";
 }

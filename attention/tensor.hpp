@@ -10,15 +10,19 @@
 
 namespace ringspan::attention {
 
-enum class DType { f64, f32, bf16, f16 };
+/// reproducible: comm::ReproducibleSum, for accumulators alone.
+enum class DType { f64, f32, bf16, f16, reproducible };
 
 std::int64_t element_bytes(DType dtype);
-std::string_view name(DType dtype);  // "fp64", "fp32", "bf16", "fp16"
-DType dtype(std::string_view name);  // throws invalid_argument, listing the known names
+comm::Element element(DType accumulator);  // what a device reduces it as
+std::string_view name(DType dtype);        // "fp64", "fp32", "bf16", "fp16"
+DType dtype(std::string_view name);        // throws invalid_argument, listing the known names
 
 /// What partial results and travelling gradients of tensors of `dtype` are held in: fp64 for fp64,
 /// else fp32.
-constexpr DType accumulator(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+constexpr DType accumulator(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::reproducible ? dtype : DType::f32;
+}
 
 /// [batch][tokens][heads][head_dim] in device memory that somebody else owns. Strides count
 /// elements and are 64-bit; head_dim is contiguous. Inputs may have any strides (0 repeats);

@@ -12,7 +12,8 @@ namespace ringspan::comm {
 
 struct Cluster;
 
-enum class Element { f32, f64, i64 };
+/// reproducible: a ReproducibleSum, which has no order but can be summed.
+enum class Element { f32, f64, i64, reproducible };
 std::int64_t element_bytes(Element element);
 
 enum class Reduction { sum, min, max };

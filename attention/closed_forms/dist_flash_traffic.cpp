@@ -43,20 +43,22 @@ Traffic traffic(const BytesPerToken& bytes, const Visibility& visibility, const 
 
 Traffic dist_flash_forward_traffic(const Shape& shape, const Visibility& visibility,
                                    const Group& group) {
-  const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
+  const std::int64_t e = element_bytes(shape.dtype), sum = element_bytes(accumulator(shape));
+  const std::int64_t max = element_bytes(max_dtype(shape));
   const std::int64_t kv = shape.batch * shape.kv_heads * (shape.head_dim + shape.value_dim);
   const std::int64_t rows = shape.batch * shape.heads;
-  return traffic({kv * e, 0, rows * shape.head_dim * e, rows * (shape.value_dim + 2) * a},
+  return traffic({kv * e, 0, rows * shape.head_dim * e, rows * ((shape.value_dim + 1) * sum + max)},
                  visibility, group);
 }
 
 Traffic dist_flash_backward_traffic(const Shape& shape, const Visibility& visibility,
                                     const Group& group) {
   const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
+  const std::int64_t sum = element_bytes(accumulator(shape));
   const std::int64_t kv = shape.batch * shape.kv_heads * (shape.head_dim + shape.value_dim);
   const std::int64_t rows = shape.batch * shape.heads;
   const std::int64_t queries = rows * ((shape.head_dim + shape.value_dim) * e + 2 * a);
-  return traffic({kv * e, kv * a, queries, rows * shape.head_dim * a}, visibility, group);
+  return traffic({kv * e, kv * sum, queries, rows * shape.head_dim * sum}, visibility, group);
 }
 
 }  // namespace ringspan::attention

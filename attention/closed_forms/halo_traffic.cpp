@@ -69,7 +69,7 @@ Traffic halo_forward_traffic(const Problem& problem, const Group& group) {
 
 Traffic halo_backward_traffic(const Problem& problem, const Group& group) {
   const HaloTokens tokens(problem, group.size());
-  const KvFormat kv{problem.shape, accumulator(problem.shape.dtype)};
+  const KvFormat kv{problem.shape, accumulator(problem.shape)};
   Traffic traffic;
   for (int owner = 0; owner < group.size(); ++owner) {
     if (owner == group.rank) continue;

@@ -24,14 +24,14 @@ struct Row {
 
 Row kv_row(const Shape& shape) {
   const std::int64_t elements = shape.batch * shape.kv_heads * (shape.head_dim + shape.value_dim);
-  return {elements * element_bytes(shape.dtype),
-          elements * element_bytes(accumulator(shape.dtype))};
+  return {elements * element_bytes(shape.dtype), elements * element_bytes(accumulator(shape))};
 }
 
 Row q_row(const Shape& shape) {
   const std::int64_t rows = shape.batch * shape.heads;
   const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
-  return {rows * ((shape.head_dim + shape.value_dim) * e + 2 * a), rows * shape.head_dim * a};
+  return {rows * ((shape.head_dim + shape.value_dim) * e + 2 * a),
+          rows * shape.head_dim * element_bytes(accumulator(shape))};
 }
 
 /// Of all ranks in a backward pass.

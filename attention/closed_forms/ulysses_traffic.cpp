@@ -28,7 +28,7 @@ Traffic ulysses_traffic(const UlyssesExchanges& exchanges, const Shape& shape, s
   const auto& [forward, algorithm, head_groups, with_lse] = exchanges;
   const int ranks = group.size();
   const auto heads = grouped_heads(shape, ranks, head_groups);
-  const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape.dtype));
+  const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape));
   const std::int64_t kv_e = !forward && replicates_kv(shape, ranks) ? a : e;
   const int groups = static_cast<int>(heads.front().size());
   const auto moves_kv = [&, to_heads = forward](int r, int g) {

@@ -34,6 +34,7 @@ class CpuKernels final : public Kernels {
     RINGSPAN_REQUIRE(shape.dtype != DType::f64,
                      "the cpu kernels compute in fp32 and refuse fp64 tensors; use the reference "
                      "kernels");
+    require_plain_sums("cpu", shape);
     const std::int64_t floats = required(shape.head_dim, shape.value_dim);
     if (floats <= floats_) return;
     workspace_ = hwy::AllocateAligned<float>(static_cast<std::size_t>(floats));

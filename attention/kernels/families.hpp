@@ -2,15 +2,24 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "attention/kernels.hpp"
 #include "attention/kernels/kernel_curves.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::attention {
 
 std::unique_ptr<Kernels> make_reference_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_cpu_kernels(comm::Device& device);
+std::unique_ptr<Kernels> make_reproducible_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_null_kernels(comm::Device& device);
+
+/// Throws invalid_argument for shapes that ask for reproducible sums, which these kernels have not.
+inline void require_plain_sums(std::string_view kernels, const Shape& shape) {
+  RINGSPAN_REQUIRE(!shape.reproducible, "the ", kernels,
+                   " kernels have no reproducible sums; choose the reproducible kernels");
+}
 
 /// On a simulated device alone. The usual ones are those of the library written for its GPU.
 struct ModelledLibrary {

@@ -6,6 +6,7 @@
 
 #include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
+#include "comm/reproducible_sum.hpp"
 
 namespace ringspan::attention {
 namespace {
@@ -43,12 +44,34 @@ void for_each_run(const ConstTensorView& from, const ConstTensorView& to, const 
   }
 }
 
+using comm::ReproducibleSum;
+
+/// with_element(), and reproducible sums.
+template <typename Visitor>
+void with_stored(DType dtype, const Visitor& visitor) {
+  if (dtype == DType::reproducible) return visitor(std::type_identity<ReproducibleSum>{});
+  with_element(dtype, visitor);
+}
+
+template <typename To, typename From>
+To converted(const From& from) {
+  if constexpr (std::is_same_v<From, ReproducibleSum>) {
+    return convert<To>(from.value());
+  } else if constexpr (std::is_same_v<To, ReproducibleSum>) {
+    ReproducibleSum sum;
+    sum.add(static_cast<double>(widen(from)));
+    return sum;
+  } else {
+    return convert<To>(from);
+  }
+}
+
 template <typename From, typename To>
 void copy_run(const From* from, To* to, std::int64_t count) {
   if constexpr (std::is_same_v<From, To>) {
     std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(To));
   } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = convert<To>(from[i]);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = converted<To>(from[i]);
   }
 }
 
@@ -66,8 +89,8 @@ void require_same_shape(const char* operation, const ConstTensorView& from,
 void copy_on_host(const ConstTensorView& from, const TensorView& to) {
   require_same_shape("copy", from, to);
   if (to.elements() == 0) return;
-  with_element(from.dtype, [&]<typename From>(std::type_identity<From>) {
-    with_element(to.dtype, [&]<typename To>(std::type_identity<To>) {
+  with_stored(from.dtype, [&]<typename From>(std::type_identity<From>) {
+    with_stored(to.dtype, [&]<typename To>(std::type_identity<To>) {
       for_each_run(from, to, [&](std::int64_t from_at, std::int64_t to_at, std::int64_t count) {
         copy_run(static_cast<const From*>(from.data) + from_at, static_cast<To*>(to.data) + to_at,
                  count);
@@ -80,7 +103,7 @@ void accumulate_on_host(const ConstTensorView& from, const TensorView& to) {
   require_same_shape("accumulate", from, to);
   RINGSPAN_REQUIRE(from.dtype == to.dtype && to.dtype == accumulator(to.dtype),
                    "accumulate: ", name(from.dtype), " into ", name(to.dtype),
-                   "; both must be the same one of fp32 and fp64");
+                   "; both must be the same accumulator");
   if (to.elements() == 0) return;
   const auto add = [&]<typename Element>(std::type_identity<Element>) {
     for_each_run(from, to, [&](std::int64_t from_at, std::int64_t to_at, std::int64_t count) {
@@ -89,13 +112,14 @@ void accumulate_on_host(const ConstTensorView& from, const TensorView& to) {
       for (std::int64_t i = 0; i < count; ++i) sum[i] += source[i];
     });
   };
+  if (to.dtype == DType::reproducible) return add(std::type_identity<ReproducibleSum>{});
   to.dtype == DType::f64 ? add(std::type_identity<double>{}) : add(std::type_identity<float>{});
 }
 
 void fill_on_host(const TensorView& to, double value) {
   if (to.elements() == 0) return;
-  with_element(to.dtype, [&]<typename To>(std::type_identity<To>) {
-    const To element = convert<To>(value);
+  with_stored(to.dtype, [&]<typename To>(std::type_identity<To>) {
+    const To element = converted<To>(value);
     for_each_run(to, to, [&](std::int64_t, std::int64_t at, std::int64_t count) {
       std::fill_n(static_cast<To*>(to.data) + at, count, element);
     });

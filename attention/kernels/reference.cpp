@@ -73,6 +73,7 @@ class ReferenceKernels final : public Kernels {
   explicit ReferenceKernels(comm::Device& device) : device_(device) {}
 
   void prepare(const Shape& shape) override {
+    require_plain_sums("reference", shape);
     key_sums_.reserve(shape.head_dim);
     value_sums_.reserve(shape.value_dim);
   }

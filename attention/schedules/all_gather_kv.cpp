@@ -46,7 +46,7 @@ class AllGatherKvPlan final : public Plan {
 
   std::unique_ptr<Saved> make_saved() override {
     if (!gradients_) {
-      const KvFormat format{shape(), accumulator(shape().dtype)};
+      const KvFormat format{shape(), accumulator(shape())};
       gradients_.emplace(comm_.device(), format, tokens_);
       staging_ =
           comm_.device().allocate(format.bytes(*std::max_element(tokens_.begin(), tokens_.end())));
@@ -72,8 +72,8 @@ class AllGatherKvPlan final : public Plan {
       fill_with_zeros(share);
       queries_.differentiate(view(owner), tiles_[owner], share);
     }
-    const auto element = shape().dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
-    comm::reduce_scatter(comm_, gradients_->parts, element, comm::Reduction::sum, staging_);
+    comm::reduce_scatter(comm_, gradients_->parts, element(accumulator(shape())),
+                         comm::Reduction::sum, staging_);
     const KvBlock& own = gradients_->blocks[comm_.rank()];
     kernels_.copy(own.k, gradients.dk);
     kernels_.copy(own.v, gradients.dv);

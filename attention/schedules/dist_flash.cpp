@@ -63,7 +63,7 @@ class DistFlashPlan final : public Plan {
         queries_(comm_, kernels, std::move(contract)),
         largest_(steps_, tokens()),
         kv_format_{shape(), shape().dtype},
-        gradient_format_{shape(), accumulator(shape().dtype)},
+        gradient_format_{shape(), accumulator(shape())},
         query_format_{shape()},
         partial_format_{shape()},
         kv_(comm_, kv_format_.bytes(1), {1, largest_.lent_keys}, {2, largest_.keys}),

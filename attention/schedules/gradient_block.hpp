@@ -27,11 +27,11 @@ struct GradientFormat {
   static GradientFormat of_kv(const Shape& shape) {
     return {"kv_gradients",
             shape.batch,
-            accumulator(shape.dtype),
+            accumulator(shape),
             {{shape.kv_heads, shape.head_dim}, {shape.kv_heads, shape.value_dim}}};
   }
   static GradientFormat of_q(const Shape& shape) {
-    return {"q_gradients", shape.batch, accumulator(shape.dtype), {{shape.heads, shape.head_dim}}};
+    return {"q_gradients", shape.batch, accumulator(shape), {{shape.heads, shape.head_dim}}};
   }
 
   std::int64_t bytes(std::int64_t tokens) const {

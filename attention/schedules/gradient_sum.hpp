@@ -13,15 +13,15 @@ class GradientSum {
   /// For a gradient of this shape whose caller may want it in shape.dtype. Allocates if it must.
   void reserve(comm::Device& device, const Shape& shape, std::int64_t tokens, std::int64_t heads,
                std::int64_t head_dim) {
-    const DType dtype = accumulator(shape.dtype);
-    if (dtype == shape.dtype || beside_.buffer()) return;
-    beside_ = Tensor(device, dtype, shape.batch, tokens, heads, head_dim);
+    dtype_ = accumulator(shape);
+    if (dtype_ == shape.dtype || beside_.buffer()) return;
+    beside_ = Tensor(device, dtype_, shape.batch, tokens, heads, head_dim);
   }
 
   /// Begins with zeros. `result`: where the sum is wanted.
   void begin(Kernels& kernels, const TensorView& result) {
     result_ = result;
-    in_use_ = result.dtype == accumulator(result.dtype) ? result : beside_.view();
+    in_use_ = result.dtype == dtype_ ? result : beside_.view();
     kernels.fill(in_use_, 0);
   }
   const TensorView& view() const { return in_use_; }
@@ -30,6 +30,7 @@ class GradientSum {
   }
 
  private:
+  DType dtype_ = DType::f32;
   Tensor beside_;
   TensorView result_, in_use_;
 };

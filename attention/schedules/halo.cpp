@@ -35,7 +35,7 @@ class HaloPlan final : public Plan {
         parts_(std::move(parts)),
         queries_(comm_, kernels, std::move(contract)),
         kv_{shape(), shape().dtype},
-        gradient_{shape(), accumulator(shape().dtype)},
+        gradient_{shape(), accumulator(shape())},
         shown_(allocate(kv_, parts_.shown)),
         unsaved_(allocate(kv_, parts_.seen)) {}
 

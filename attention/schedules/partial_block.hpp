@@ -8,27 +8,26 @@
 
 namespace ringspan::attention {
 
-/// How a partial result lies in memory where it travels: out, max and sum, one behind the other, in
+/// How a partial result lies in memory where it travels: out, sum and max, one behind the other, in
 /// one message.
 struct PartialFormat {
   Shape shape;
 
   std::int64_t bytes(std::int64_t tokens) const {
-    return shape.batch * tokens * shape.heads * (shape.value_dim + 2) *
-           element_bytes(accumulator(shape.dtype));
+    const std::int64_t sums = (shape.value_dim + 1) * element_bytes(accumulator(shape));
+    return shape.batch * tokens * shape.heads * (sums + element_bytes(max_dtype(shape)));
   }
 
   Partial block(std::byte* data, std::int64_t tokens) const {
-    const auto next = [&](std::int64_t head_dim) {
-      const auto view = TensorView::packed(data, accumulator(shape.dtype), shape.batch, tokens,
-                                           shape.heads, head_dim);
+    const auto next = [&](DType dtype, std::int64_t head_dim) {
+      const auto view = TensorView::packed(data, dtype, shape.batch, tokens, shape.heads, head_dim);
       data += view.bytes();
       return view;
     };
     Partial partial;
-    partial.out = next(shape.value_dim);
-    partial.max = next(1);
-    partial.sum = next(1);
+    partial.out = next(accumulator(shape), shape.value_dim);
+    partial.sum = next(accumulator(shape), 1);
+    partial.max = next(max_dtype(shape), 1);
     return partial;
   }
 };

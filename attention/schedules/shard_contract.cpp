@@ -37,7 +37,10 @@ void ShardContract::require_view(std::string_view what, const ConstTensorView& v
 void ShardContract::require_gradient(std::string_view what, const TensorView& view,
                                      std::int64_t heads, std::int64_t head_dim) const {
   TensorView in_shape_dtype = view;
-  if (view.dtype == accumulator(problem.shape.dtype)) in_shape_dtype.dtype = problem.shape.dtype;
+  const Shape& shape = problem.shape;
+  if (view.dtype == accumulator(shape.dtype) || view.dtype == accumulator(shape)) {
+    in_shape_dtype.dtype = shape.dtype;
+  }
   require_view(what, in_shape_dtype, heads, head_dim);
 }
 

@@ -25,29 +25,28 @@ void fill_with_identity(Kernels& kernels, const Partial& partial) {
 StationaryQueries::StationaryQueries(comm::Communicator comm, Kernels& kernels,
                                      ShardContract contract)
     : comm_(std::move(comm)), kernels_(kernels), contract_(std::move(contract)) {
-  out_ = per_query(shape().value_dim);
-  max_ = per_query(1);
-  sum_ = per_query(1);
+  out_ = per_query(accumulator(shape()), shape().value_dim);
+  max_ = per_query(max_dtype(shape()), 1);
+  sum_ = per_query(accumulator(shape()), 1);
   partial_ = {out_, max_, sum_};
   forward_.logits = backward_.logits = logits(contract_.problem);
   if (contract_.problem.sinks) {
-    d_sinks_ = Tensor(comm_.device(), accumulator(shape().dtype), 1, 1, shape().heads, 1);
+    d_sinks_ = Tensor(comm_.device(), accumulator(shape()), 1, 1, shape().heads, 1);
     d_sinks_staging_ = comm_.device().allocate(d_sinks_.view().bytes());
   }
 }
 
-Tensor StationaryQueries::per_query(std::int64_t head_dim) const {
-  return Tensor(comm_.device(), accumulator(shape().dtype), shape().batch, tokens(), shape().heads,
-                head_dim);
+Tensor StationaryQueries::per_query(DType dtype, std::int64_t head_dim) const {
+  return Tensor(comm_.device(), dtype, shape().batch, tokens(), shape().heads, head_dim);
 }
 
 std::unique_ptr<SavedLse> StationaryQueries::make_saved(const Plan& plan, Dq dq) {
   place_of_dq_ = dq;
-  if (!delta_.buffer()) delta_ = per_query(1);
+  if (!delta_.buffer()) delta_ = per_query(accumulator(shape().dtype), 1);
   if (dq == Dq::stays) {
     dq_.reserve(comm_.device(), shape(), tokens(), shape().heads, shape().head_dim);
   }
-  return std::make_unique<SavedLse>(plan, per_query(1));
+  return std::make_unique<SavedLse>(plan, per_query(accumulator(shape().dtype), 1));
 }
 
 void StationaryQueries::begin_forward(const Plan& plan, const Inputs& inputs,
@@ -107,9 +106,8 @@ void StationaryQueries::differentiate(const KvView& kv, std::span<const Tile> ti
 void StationaryQueries::end_backward() {
   if (place_of_dq_ == Dq::stays) dq_.end(kernels_);
   if (!sinks_.data) return;
-  const auto element = shape().dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
-  comm::all_reduce(comm_, comm::whole(d_sinks_.buffer()), element, comm::Reduction::sum,
-                   d_sinks_staging_);
+  comm::all_reduce(comm_, comm::whole(d_sinks_.buffer()), element(accumulator(shape())),
+                   comm::Reduction::sum, d_sinks_staging_);
   kernels_.copy(d_sinks_, d_sinks_result_);
 }
 

@@ -60,7 +60,7 @@ class StationaryQueries {
   const TensorView& dq() const { return dq_.view(); }
 
  private:
-  Tensor per_query(std::int64_t head_dim) const;
+  Tensor per_query(DType dtype, std::int64_t head_dim) const;
 
   comm::Communicator comm_;
   Kernels& kernels_;

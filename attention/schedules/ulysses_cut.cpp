@@ -38,7 +38,7 @@ QkvRow UlyssesCut::gradient_row(int rank, int group) const {
   HeadGroup moved = groups_[rank][group];
   if (moved.last_reader != group) moved.share.kv_heads.count = 0;
   const bool summed = replicates_kv(shape_, ranks());
-  return {shape_, moved.share, summed ? accumulator(shape_.dtype) : shape_.dtype};
+  return {shape_, moved.share, summed ? accumulator(shape_) : shape_.dtype};
 }
 
 template <typename RowBytes>

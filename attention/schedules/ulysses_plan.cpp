@@ -219,7 +219,7 @@ class UlyssesPlan final : public Plan {
 
   // Several groups share no more than one KV head.
   KvFormat shared_kv_format() const {
-    KvFormat format{shape(), accumulator(shape().dtype)};
+    KvFormat format{shape(), accumulator(shape())};
     format.shape.kv_heads = 1;
     return format;
   }

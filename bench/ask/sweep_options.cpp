@@ -24,7 +24,8 @@ constexpr OptionEntry kEntries[] = {
      "double_ring, bidirectional_ring, halo [all of them]"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
-     "cpu, reference, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or :cudnn, and "
+     "cpu, reference, reproducible, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or "
+     ":cudnn, and "
      "+fused behind these [cpu; modelled]"},
     {"--ranks", "number of ranks [1,2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},

@@ -16,6 +16,7 @@ double epsilon(DType dtype) {
     case DType::f32: return 0x1p-23;
     case DType::f16: return 0x1p-10;
     case DType::bf16: return 0x1p-7;
+    case DType::reproducible: break;
   }
   return 0;
 }

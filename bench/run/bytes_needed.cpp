@@ -9,9 +9,11 @@ namespace {
 /// Values per token of the tensors that a schedule has to do with, and the bytes of a value.
 struct PerToken {
   explicit PerToken(const Point& point) {
-    const attention::DType dtype = attention::dtype(point.dtype);
+    using attention::DType;
+    const DType dtype = attention::dtype(point.dtype);
     element = static_cast<double>(attention::element_bytes(dtype));
-    accumulator = static_cast<double>(attention::element_bytes(attention::accumulator(dtype)));
+    accumulator = static_cast<double>(attention::element_bytes(
+        point.kernel == "reproducible" ? DType::reproducible : attention::accumulator(dtype)));
     heads = static_cast<double>(point.heads);
     q = heads * static_cast<double>(point.head_dim);
     out = heads * static_cast<double>(point.value_dim);

@@ -17,6 +17,7 @@ attention::Problem problem(const Point& point, const MeasureOptions& options) {
   attention::Problem problem;
   problem.shape = {point.batch,    point.heads,     point.kv_heads,
                    point.head_dim, point.value_dim, attention::dtype(point.dtype)};
+  problem.shape.reproducible = point.kernel == "reproducible";
   problem.sequence = sequence(mask, point.sequence_length, options.seed);
   problem.mask = mask.mask;
   problem.softmax_scale = options.softmax_scale;

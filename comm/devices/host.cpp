@@ -11,6 +11,7 @@
 
 #include "comm/devices/memory_counters.hpp"
 #include "comm/error.hpp"
+#include "comm/reproducible_sum.hpp"
 
 namespace ringspan::comm {
 namespace {
@@ -30,13 +31,18 @@ void fill_with_nan(std::byte* data, std::int64_t bytes) {
 }
 
 template <typename Value>
+void add_values(std::byte* to, const std::byte* from, std::int64_t count) {
+  auto* a = reinterpret_cast<Value*>(to);
+  const auto* b = reinterpret_cast<const Value*>(from);
+  for (std::int64_t i = 0; i < count; ++i) a[i] += b[i];
+}
+
+template <typename Value>
 void reduce_values(std::byte* to, const std::byte* from, std::int64_t count, Reduction reduction) {
   auto* a = reinterpret_cast<Value*>(to);
   const auto* b = reinterpret_cast<const Value*>(from);
   switch (reduction) {
-    case Reduction::sum:
-      for (std::int64_t i = 0; i < count; ++i) a[i] += b[i];
-      return;
+    case Reduction::sum: return add_values<Value>(to, from, count);
     case Reduction::min:
       for (std::int64_t i = 0; i < count; ++i) a[i] = std::min(a[i], b[i]);
       return;
@@ -77,6 +83,10 @@ class HostDevice final : public Device {
       case Element::f64: return reduce_values<double>(to.data(), from.data(), count, reduction);
       case Element::i64:
         return reduce_values<std::int64_t>(to.data(), from.data(), count, reduction);
+      case Element::reproducible:
+        RINGSPAN_REQUIRE(reduction == Reduction::sum,
+                         "reduce: reproducible sums can only be added, not compared");
+        return add_values<ReproducibleSum>(to.data(), from.data(), count);
     }
   }
 
@@ -105,7 +115,15 @@ class HostDevice final : public Device {
 
 }  // namespace
 
-std::int64_t element_bytes(Element element) { return element == Element::f32 ? 4 : 8; }
+std::int64_t element_bytes(Element element) {
+  switch (element) {
+    case Element::f32: return 4;
+    case Element::f64:
+    case Element::i64: return 8;
+    case Element::reproducible: return sizeof(ReproducibleSum);
+  }
+  return 0;
+}
 
 std::unique_ptr<Device> make_host_device(bool poison) {
   return std::make_unique<HostDevice>(poison);

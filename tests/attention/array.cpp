@@ -105,6 +105,7 @@ double half_ulp(DType dtype) {
     case DType::f32: return 0x1p-24;
     case DType::bf16: return 0x1p-8;
     case DType::f16: return 0x1p-11;
+    case DType::reproducible: break;
   }
   return 0;
 }
