@@ -278,7 +278,8 @@ TEST(KernelFamiliesTest, UnknownNamesAreRefusedWithTheKnownOnes) {
   } catch (const Error& error) {
     EXPECT_THAT(
         error.what(),
-        testing::StartsWith("unknown kernel 'cudnn'; known are reference, cpu, null, modelled"));
+        testing::StartsWith(
+            "unknown kernel 'cudnn'; known are reference, reproducible, cpu, null, modelled"));
   }
 }
 
