@@ -104,6 +104,7 @@ SCHEDULES = {
     "usp": ("#D55E00", "triangle-down"),
     "all_gather_kv": ("#CC79A7", "cross"),
     "double_ring": ("#7A5195", "triangle-right"),
+    "bidirectional_ring": ("#44AA99", "wedge"),
     "dist_flash": ("#8C6D31", "triangle-left"),
     "ring_self_attention": ("#7F7F7F", "stroke"),
 }

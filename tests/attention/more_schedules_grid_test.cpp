@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedules that are not in the full grid, on one as full, for those who work on them: most of
-// an hour. The pairwise cover is what every run has.
+// The schedules that are not in the full grid, on one as full, for those who work on them: minutes.
+// The pairwise cover is what every run has.
 #include <iostream>
 #include <tuple>
 
