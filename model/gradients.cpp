@@ -42,7 +42,7 @@ void require_equal(const comm::Communicator& group, const comm::Slice& values) {
 
 void reduce_gradients(const Mesh& mesh, const LossSum& total, Parameters& parameters) {
   const Matrix& gradients = parameters.gradients();
-  const comm::Element type = element(gradients.dtype());
+  const comm::Element type = attention::element(gradients.dtype());
   comm::all_reduce(mesh.gradient(), gradients.slice(), type);
   comm::all_reduce(mesh.tensor(), replicated(gradients, parameters), type);
   with_real(gradients.dtype(), [&](auto zero) {

@@ -33,10 +33,6 @@ Matrix like(comm::Device& device, const Matrix& matrix) {
   return {device, matrix.dtype(), matrix.rows(), matrix.columns()};
 }
 
-comm::Element element(DType dtype) {
-  return dtype == DType::f64 ? comm::Element::f64 : comm::Element::f32;
-}
-
 void fill(const Matrix& matrix, double value) {
   with_real(matrix.dtype(), [&](auto zero) {
     using Real = decltype(zero);

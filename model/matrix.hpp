@@ -55,9 +55,6 @@ class Matrix {
 /// Of the same shape and dtype; contents unspecified.
 Matrix like(comm::Device& device, const Matrix& matrix);
 
-/// The element type that collectives know it by.
-comm::Element element(DType dtype);
-
 void fill(const Matrix& matrix, double value);
 
 /// to += from; shapes are equal.

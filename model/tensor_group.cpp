@@ -58,7 +58,7 @@ Matrix TensorGroup::gather(const Matrix& piece, Tile tile) const {
 Matrix TensorGroup::sum_to_piece(const Matrix& whole, Tile tile) const {
   if (comm_.size() == 1) return whole;
   const std::vector<comm::Slice> slices = parts(whole, tile);
-  comm::reduce_scatter(comm_, slices, element(whole.dtype()));
+  comm::reduce_scatter(comm_, slices, attention::element(whole.dtype()));
   const comm::Slice& own = slices[comm_.rank()];
   const Matrix piece(comm_.device(), whole.dtype(), tile_rows(tile).count, whole.columns());
   comm_.device().copy(piece.slice(), own);
