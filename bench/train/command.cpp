@@ -12,6 +12,8 @@
 #include <iterator>
 #include <vector>
 
+#include "bench/commit.hpp"
+#include "bench/machine.hpp"
 #include "bench/rows/csv_line.hpp"
 #include "bench/sweep.hpp"
 #include "bench/train/training.hpp"
@@ -80,14 +82,16 @@ class Printer {
 void write_csv(const TrainOptions& options, const std::vector<TrainedStep>& many,
                const std::vector<TrainedStep>& one) {
   std::ofstream stream(options.csv);
-  stream << "variant,dtype,transport,mesh,ranks,schedule,recompute,offload,mlp_tiles,blockwise,"
+  stream << "machine,commit,variant,dtype,transport,mesh,ranks,schedule,recompute,offload,mlp_tiles,blockwise,"
             "loss_tiles,sequence_length,batch,step,loss,loss_on_one_rank,seconds,tokens_per_s,"
             "activation_bytes_per_rank,parameter_bytes_per_rank\n";
   const model::MemoryOptions& memory = options.memory;
   for (std::size_t i = 0; i < many.size(); ++i) {
     const TrainedStep& step = many[i];
     stream << csv_line(
-        std::vector<std::string>{std::string(name(options.config.variant)),
+        std::vector<std::string>{this_machine().name(),
+                                 kCommit,
+                                 std::string(name(options.config.variant)),
                                  std::string(name(options.config.dtype)),
                                  options.transport,
                                  name(options.mesh),

@@ -10,6 +10,7 @@ from pathlib import Path
 from .read_rows import BadInput, read_rows
 from .series import prepare
 from .timeline import Trace
+from .training import Training
 from .validation import read_validation
 
 
@@ -41,6 +42,13 @@ def arguments(words):
         "--validation",
         metavar="FILE",
         help="also show published figures beside predictions, from `ringspan validate --csv`",
+    )
+    parser.add_argument(
+        "--training",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also show a run that `ringspan train --csv` wrote; may be repeated",
     )
     return parser.parse_args(words)
 
@@ -98,20 +106,21 @@ def write(path, text):
 
 def report(options):
     validation = [options.validation] if options.validation else []
-    check_output(options.output, [*options.csv, *options.trace, *validation])
+    check_output(options.output, [*options.csv, *options.trace, *validation, *options.training])
     if options.svg:
         check_pictures(options.svg, options.output)
         check_names(options.trace)
     traces = [Trace(path) for path in options.trace]
     tables = [table for path in validation for table in read_validation(path)]
+    runs = [Training(path) for path in options.training]
     rows, notes = prepare(read_rows(options.csv))
     from .page import render, svgs  # slow to load, and not needed to say what is wrong
 
-    texts = {options.output: render(rows, notes, traces, tables)}
+    texts = {options.output: render(rows, notes, traces, tables, runs)}
     if options.svg:
         options.svg.mkdir(parents=True, exist_ok=True)
         check_directory(options.svg, options.svg)
-        drawn = svgs(rows, traces, tables)
+        drawn = svgs(rows, traces, tables, runs)
         texts |= {options.svg / name: svg for name, svg in drawn.items()}
     for path, text in texts.items():
         write(path, text)

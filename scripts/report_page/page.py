@@ -9,7 +9,7 @@ from importlib.resources import files
 import pandas as pd
 import vl_convert
 
-from . import markup, summary, timeline, validation_section
+from . import markup, summary, timeline, training_section, validation_section
 from .charts import PANELS_SHOWN, THEMES, VEGA_LITE, chart, may_be_logarithmic, with_points
 from .columns import COLUMNS, PASSES, PROBLEM, PROVENANCE, WORLDS, schedule_style
 from .figures import FIGURES
@@ -33,7 +33,7 @@ def drawings(rows):
                 yield figure, drawing
 
 
-def render(rows, notes, traces=(), tables=()):
+def render(rows, notes, traces=(), tables=(), runs=()):
     drawn = list(drawings(rows))
     found = summary.fastest(rows)
     parts = {
@@ -46,6 +46,7 @@ def render(rows, notes, traces=(), tables=()):
         "figures": "".join(markup.figure_section(figure, drawn) for figure in FIGURES),
         "timelines": markup.timeline_section([(one.world, timeline.draw(one)) for one in traces]),
         "validation": validation_section.section(tables),
+        "training": training_section.section(runs),
         "provenance": markup.provenance_table(rows),
         "threads_note": markup.threads_note(rows),
         "data": json.dumps(payload(rows, drawn), allow_nan=False, separators=(",", ":")).replace(
@@ -58,11 +59,13 @@ def render(rows, notes, traces=(), tables=()):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], asset("page.html"))
 
 
-def svgs(rows, traces=(), tables=()):
+def svgs(rows, traces=(), tables=(), runs=()):
     """{file name: SVG} of every figure, of the panels that weigh most where there are too many."""
     pictures = {f"timeline.{one.path.stem}.svg": timeline.draw(one) for one in traces}
     if tables:
         pictures["validation.svg"] = validation_section.picture(tables)
+    if runs:
+        pictures["training.svg"] = training_section.picture(runs)
     for figure, drawing in drawings(rows):
         kept = {panel.label for panel in drawing.panels if panel.weight < PANELS_SHOWN}
         points = [point for point in drawing.points if point["panel"] in kept]

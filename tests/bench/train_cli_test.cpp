@@ -64,8 +64,8 @@ TEST_F(TrainCliTest, WritesARowPerStep) {
                                  "2", "--mesh", "ulysses=2,data=2", "--csv", path("a.csv")});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const std::string csv = text("a.csv");
-  EXPECT_THAT(csv, StartsWith("variant,dtype,transport,mesh,ranks,schedule,"));
-  EXPECT_THAT(csv, HasSubstr("\ngpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,full,1,3,1,2,"
+  EXPECT_THAT(csv, StartsWith("machine,commit,variant,dtype,transport,mesh,ranks,schedule,"));
+  EXPECT_THAT(csv, HasSubstr(",gpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,full,1,3,1,2,"
                              "37,4,1,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 3);
   expect_refused({"train", "--csv", path("a.csv")}, "a.csv is there already");

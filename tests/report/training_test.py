@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training in the report: a line for each run, the same on one rank beside it, and what is refused."""
+
+import csv
+
+import pytest
+import synthetic_rows
+from conftest import report
+from report_page.training import ABOUT, NUMBERS, Training
+
+RUN = {
+    "machine": "synthetic-machine",
+    "commit": "synthetic",
+    "variant": "llama",
+    "dtype": "fp32",
+    "transport": "threads",
+    "mesh": "ulysses=2,<ring>=2",
+    "ranks": 4,
+    "schedule": "usp",
+    "recompute": "none",
+    "offload": 0,
+    "mlp_tiles": 1,
+    "blockwise": 0,
+    "loss_tiles": 1,
+    "sequence_length": 256,
+    "batch": 4,
+}
+
+
+def step(number, loss, one_rank="", **changes):
+    return RUN | {
+        "step": number,
+        "loss": loss,
+        "loss_on_one_rank": one_rank,
+        "seconds": 0.5,
+        "tokens_per_s": 2048,
+        "activation_bytes_per_rank": 3 << 20,
+        "parameter_bytes_per_rank": 1 << 20,
+    } | changes
+
+
+def write_training(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*ABOUT, *NUMBERS])
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_losses_are_compared_with_those_on_one_rank(tmp_path):
+    rows = [step(1, 5.0, 4.0), step(2, 3.0, 3.0)]
+    run = Training(write_training(tmp_path / "run.csv", rows))
+    assert run.compared() and run.largest_difference() == 0.25
+    alone = Training(write_training(tmp_path / "alone.csv", [step(1, 5.0)]))
+    assert not alone.compared()
+
+
+def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
+    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    first = write_training(tmp_path / "first.csv", [step(1, 5.0, 4.0), step(2, 3.0, 3.0)])
+    second = write_training(tmp_path / "second.csv", [step(1, 5.5), step(2, 2.5)])
+    html, pictures = tmp_path / "report.html", tmp_path / "pictures"
+    done = report(
+        *(rows, "-o", html, "--svg", pictures, "--training", first, "--training", second)
+    )
+    assert done.returncode == 0, done.stderr
+    page = open_page(html)
+    drawn = page.locator("#training svg")
+    assert drawn.count() == 1 and "A small model learns" in drawn.text_content()
+    assert page.locator("#training svg .mark-line path").count() == 2
+    assert page.locator("#training svg .mark-symbol.role-mark path").count() == 2  # of one run
+    cells = page.locator("#training tbody tr").first.locator("td").all_inner_texts()
+    assert cells[0] == "usp, ulysses=2,<ring>=2 (first)"
+    assert cells[6:12] == ["2", "5.0000", "3.0000", "2.5e-01", "2,048", "3.00"]
+    assert "usp, ulysses=2,&lt;ring&gt;=2" in (pictures / "training.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "rows, complaint",
+    [
+        ([], "run.csv: has no steps"),
+        ([step(1, "high")], "run.csv:2: loss is 'high'; expected a finite number"),
+        ([step(1, 5.0, "?")], "run.csv:2: loss_on_one_rank is '?'; expected a finite number"),
+        (
+            [step(1, 5.0), step(2, 4.0, ranks=2)],
+            "run.csv: has steps of several runs; give each a file of its own",
+        ),
+    ],
+)
+def test_what_is_no_run_is_refused(tmp_path, rows, complaint):
+    sweep = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    run = write_training(tmp_path / "run.csv", rows)
+    done = report(sweep, "-o", tmp_path / "report.html", "--training", run)
+    assert done.returncode == 2 and complaint in done.stderr
+    assert not (tmp_path / "report.html").exists()
+    done = report(sweep, "-o", tmp_path / "report.html", "--training", sweep)
+    assert "is not a CSV that `ringspan train --csv` wrote" in done.stderr
