@@ -82,10 +82,9 @@ class Printer {
 void write_csv(const TrainOptions& options, const std::vector<TrainedStep>& many,
                const std::vector<TrainedStep>& one) {
   std::ofstream stream(options.csv);
-  stream << "machine,commit,variant,dtype,transport,mesh,ranks,schedule,recompute,offload,mlp_"
-            "tiles,blockwise,"
-            "loss_tiles,sequence_length,batch,step,loss,loss_on_one_rank,seconds,tokens_per_s,"
-            "activation_bytes_per_rank,parameter_bytes_per_rank\n";
+  stream << "machine,commit,variant,dtype,transport,mesh,ranks,schedule,recompute,offload,"
+            "mlp_tiles,blockwise,loss_tiles,sequence_length,batch,step,loss,loss_on_one_rank,"
+            "seconds,tokens_per_s,activation_bytes_per_rank,parameter_bytes_per_rank\n";
   const model::MemoryOptions& memory = options.memory;
   for (std::size_t i = 0; i < many.size(); ++i) {
     const TrainedStep& step = many[i];
