@@ -22,11 +22,11 @@
 #include "attention/closed_forms/halo_traffic.hpp"
 #include "attention/closed_forms/ring_traffic.hpp"
 #include "attention/closed_forms/ulysses_traffic.hpp"
+#include "attention/closed_forms/usp_groups.hpp"
 #include "attention/schedules/halo_parts.hpp"
 #include "attention/schedules/head_split.hpp"
 #include "attention/schedules/ring_order.hpp"
 #include "attention/schedules/schedule_choice.hpp"
-#include "attention/schedules/usp_position.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
@@ -108,29 +108,6 @@ Traffic gather_d_sinks_traffic(const Problem& problem, const Group& group) {
     traffic += group.message(group.next(), shares[part].heads.count * element_bytes(DType::f32));
   }
   return traffic;
-}
-
-/// The two groups that a rank of usp belongs to.
-struct UspGroups {
-  Group ulysses;
-  std::vector<comm::Place> ring;
-  int ring_rank = 0;
-};
-
-UspGroups usp_groups(const ScheduleOptions& options, const comm::World& world, int rank) {
-  const std::vector<UspPosition> positions =
-      usp_positions(options.ulysses_degree, options.placement, world.places);
-  const UspPosition& own = positions[rank];
-  UspGroups groups{{std::vector<int>(own.ulysses_degree), own.ulysses_rank, world.costs},
-                   std::vector<comm::Place>(own.ring_degree),
-                   own.ring_rank};
-  for (std::size_t other = 0; other < positions.size(); ++other) {
-    const UspPosition& at = positions[other];
-    const comm::Place& place = world.places[other];
-    if (at.ring_rank == own.ring_rank) groups.ulysses.nodes[at.ulysses_rank] = place.node;
-    if (at.ulysses_rank == own.ulysses_rank) groups.ring[at.ring_rank] = place;
-  }
-  return groups;
 }
 
 /// How the ranks of one world share the traffic of a pass.
