@@ -8,7 +8,7 @@ namespace ringspan::attention {
 /// Attention with its scores in memory, a matrix product at a time, as it was done before
 /// FlashAttention. Scores are s * log2(e) of every query and key, in accumulator(dtype):
 /// [batch][tokens][heads][keys]; those of a block are the columns of its keys. What the mask hides
-/// is neither read nor written, except that rows are summed whole: it must hold -inf there.
+/// is neither read nor written, except that the maximum is of whole rows: there must be -inf.
 class ScoreKernels {
  public:
   virtual ~ScoreKernels() = default;
@@ -19,10 +19,10 @@ class ScoreKernels {
   /// The scores of q and k.
   virtual void scores(const ForwardBlock& block, const TensorView& scores) = 0;
 
-  /// partial.max and partial.sum, over all keys.
-  virtual void sum_rows(const ConstTensorView& scores, const Partial& partial) = 0;
+  /// partial.max, over all keys.
+  virtual void max_rows(const ConstTensorView& scores, const Partial& partial) = 0;
 
-  /// partial.out += 2^(scores - max) v.
+  /// With w = 2^(scores - max): partial.out += w v, partial.sum += w.
   virtual void weigh(const ConstTensorView& scores, const ForwardBlock& block,
                      const Partial& partial) = 0;
 

@@ -177,25 +177,23 @@ void HostScores<Number>::scores(const ForwardBlock& block, const TensorView& sco
 }
 
 template <typename Number>
-void HostScores<Number>::sum_rows(const ConstTensorView& scores, const Partial& partial) {
-  const auto sum_row = [&](std::int64_t offset, std::int64_t to) {
-    Number max = -std::numeric_limits<Number>::infinity(), sum = 0;
-    with_element(scores.dtype, [&]<typename Element>(std::type_identity<Element>) {
+void HostScores<Number>::max_rows(const ConstTensorView& scores, const Partial& partial) {
+  const auto max_of_row = [&](std::int64_t offset) {
+    return with_element(scores.dtype, [&]<typename Element>(std::type_identity<Element>) -> double {
       const Element* row = static_cast<const Element*>(scores.data) + offset;
-      const auto value = [&](std::int64_t j) { return static_cast<Number>(widen(row[j])); };
-      for (std::int64_t j = 0; j < scores.head_dim; ++j) max = std::max(max, value(j));
-      if (max == -std::numeric_limits<Number>::infinity()) return;  // it sees nothing
+      double max = -std::numeric_limits<double>::infinity();
       for (std::int64_t j = 0; j < scores.head_dim; ++j) {
-        if (value(j) != -std::numeric_limits<Number>::infinity()) sum += std::exp2(value(j) - max);
+        const double score = widen(row[j]);
+        if (score > max || std::isnan(score)) max = score;  // and it stays NaN
       }
+      return max;
     });
-    store(partial.max.data, partial.max.dtype, to, max);
-    store(partial.sum.data, partial.sum.dtype, to, sum);
   };
   for (std::int64_t b = 0; b < scores.batch; ++b) {
     for (std::int64_t t = 0; t < scores.tokens; ++t) {
       for (std::int64_t h = 0; h < scores.heads; ++h) {
-        sum_row(scores.offset(b, t, h), partial.max.offset(b, t, h));
+        store(partial.max.data, partial.max.dtype, partial.max.offset(b, t, h),
+              max_of_row(scores.offset(b, t, h)));
       }
       device_.poll();
     }
@@ -211,14 +209,17 @@ void HostScores<Number>::weigh(const ConstTensorView& scores, const ForwardBlock
     return [] {};
   };
   for_each_row(block.q, block.v.heads, block.tiles, begin, [&](const Row& row) {
-    Number max;
+    Number max, sum;
     load_run<Number>(partial.max, row.offset(partial.max), 1, 1, &max);
+    load_run<Number>(partial.sum, row.offset(partial.sum), 1, 1, &sum);
     load_run(scores, row.scores_offset(scores), row.keys.step, row.count(), weights_.data());
     load_run<Number>(partial.out, row.offset(partial.out), 1, dim, query_.data());
     for (std::int64_t j = 0; j < row.count(); ++j) {
-      add_scaled(std::exp2(weights_[j] - max), panel_.data() + (row.first + j) * dim, dim,
-                 query_.data());
+      const Number weight = std::exp2(weights_[j] - max);
+      sum += weight;
+      add_scaled(weight, panel_.data() + (row.first + j) * dim, dim, query_.data());
     }
+    store_run(&sum, partial.sum, row.offset(partial.sum), 1, 1);
     store_run(query_.data(), partial.out, row.offset(partial.out), 1, dim);
   });
 }

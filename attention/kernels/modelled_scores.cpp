@@ -18,8 +18,8 @@ void ModelledScores::scores(const ForwardBlock& block, const TensorView& scores)
           "scores");
 }
 
-void ModelledScores::sum_rows(const ConstTensorView& scores, const Partial& partial) {
-  compute(0, scores.bytes() + partial.max.bytes() + partial.sum.bytes(), "softmax");
+void ModelledScores::max_rows(const ConstTensorView& scores, const Partial& partial) {
+  compute(0, scores.bytes() + partial.max.bytes(), "score_maxima");
 }
 
 void ModelledScores::weigh(const ConstTensorView& scores, const ForwardBlock& block,

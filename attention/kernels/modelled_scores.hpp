@@ -16,7 +16,7 @@ class ModelledScores final : public ScoreKernels {
 
   void prepare(const Shape&) override {}
   void scores(const ForwardBlock& block, const TensorView& scores) override;
-  void sum_rows(const ConstTensorView& scores, const Partial& partial) override;
+  void max_rows(const ConstTensorView& scores, const Partial& partial) override;
   void weigh(const ConstTensorView& scores, const ForwardBlock& block,
              const Partial& partial) override;
   void backward_values(const ConstTensorView& scores, const BackwardBlock& block,

@@ -10,7 +10,7 @@ class NoScores final : public ScoreKernels {
  public:
   void prepare(const Shape&) override {}
   void scores(const ForwardBlock&, const TensorView&) override {}
-  void sum_rows(const ConstTensorView&, const Partial&) override {}
+  void max_rows(const ConstTensorView&, const Partial&) override {}
   void weigh(const ConstTensorView&, const ForwardBlock&, const Partial&) override {}
   void backward_values(const ConstTensorView&, const BackwardBlock&, const TensorView&,
                        const TensorView&) override {}

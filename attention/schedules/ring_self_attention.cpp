@@ -77,7 +77,7 @@ class RingSelfAttentionPlan final : public Plan {
       block.tiles = shard.tiles;
       score_kernels_.scores(block, columns(scores, shard));
     });
-    score_kernels_.sum_rows(scores, queries_.partial());
+    score_kernels_.max_rows(scores, queries_.partial());
     travel(inputs.v, [&](const KeyShard& shard, const ConstTensorView& v) {
       block.v = v;
       block.tiles = shard.tiles;

@@ -29,8 +29,8 @@ class SwitchedScores final : public ScoreKernels {
   void scores(const ForwardBlock& block, const TensorView& scores) override {
     timed_("scores", [&](Kernels& kernels) { kernels.scores()->scores(block, scores); });
   }
-  void sum_rows(const ConstTensorView& scores, const Partial& partial) override {
-    timed_("softmax", [&](Kernels& kernels) { kernels.scores()->sum_rows(scores, partial); });
+  void max_rows(const ConstTensorView& scores, const Partial& partial) override {
+    timed_("score_maxima", [&](Kernels& kernels) { kernels.scores()->max_rows(scores, partial); });
   }
   void weigh(const ConstTensorView& scores, const ForwardBlock& block,
              const Partial& partial) override {
