@@ -21,7 +21,9 @@ constexpr Reason kReasons[] = {
     {"ALST", "", kOfMemory},
     {"BPT", "abstract", kOfMemory},
     {"quoted", "", kOfMemory},
-    {"DistFlashAttn", "", "there is no schedule dist_flash yet"},
+    {"DistFlashAttn", "",
+     "gains over one GPU and a ring are in results/predictions.md; else memory and steps of a "
+     "model"},
     {"DS-Ulysses", "", "neither batch nor shape of the model nor how FLOPs count is published"},
     {"StripedAttention", "T2", "it repeats rows of tables 3 and 4"},
     {"RingAttention", "T4", "training steps in JAX, for whose kernels no speed is published"},
@@ -29,7 +31,7 @@ constexpr Reason kReasons[] = {
     {"DistCA", "", "shares of steps whose shapes are not published"},
     {"DCP", "", "shares of steps whose shapes are not published"},
     {"BPT", "", "one device alone, in JAX: no schedule is involved"},
-    {"RSA/ColAI-SP", "", "there is no schedule ring_self_attention, and no cluster of P100"},
+    {"RSA/ColAI-SP", "", "no cluster of P100, for whose kernels no speed is published"},
 };
 
 }  // namespace
