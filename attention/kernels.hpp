@@ -83,6 +83,8 @@ class Kernels {
   /// Cheap when repeated. Workspace is not counted by the device; workspace_bytes() tells it.
   virtual void prepare(const Shape& shape) = 0;
   virtual std::int64_t workspace_bytes() const = 0;
+  /// Throws invalid_argument for logits that these kernels have no such thing as.
+  virtual void require_possible(const Logits&) const {}
 
   /// Folds the block into `partial`; rows without visible keys stay bit-identical.
   virtual void forward(const ForwardBlock& block, const Partial& partial) = 0;
@@ -127,12 +129,18 @@ struct KernelFamily {
   std::unique_ptr<Kernels> (*make)(comm::Device&);
 };
 
-/// reference (slow, obvious, fp64 inside), reproducible (no sum has an order), cpu (SIMD), null (moves data, computes no attention).
+/// reference (slow, obvious, fp64 inside), reproducible (no sum has an order), cpu (SIMD), null
+/// (moves data, computes no attention).
 std::span<const KernelFamily> kernel_families();
 
 /// On the simulated device: the virtual time of published kernels, without any data. There null
 /// takes the time of movement alone.
 std::span<const KernelFamily> modelled_kernel_families();
+
+/// Attention of another kind, for any schedule, Ulysses above all: linear attention, with weights
+/// scale * phi(q).phi(k), phi(x) = elu(x) + 1, in place of exp(scale * q.k). lse is the logarithm
+/// of their sum. Host only; unlike the others it allocates host memory as it works.
+std::unique_ptr<Kernels> make_linear_kernels(comm::Device& device);
 
 /// Throws invalid_argument, listing the known names.
 std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& device);

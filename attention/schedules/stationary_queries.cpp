@@ -25,6 +25,7 @@ void fill_with_identity(Kernels& kernels, const Partial& partial) {
 StationaryQueries::StationaryQueries(comm::Communicator comm, Kernels& kernels,
                                      ShardContract contract)
     : comm_(std::move(comm)), kernels_(kernels), contract_(std::move(contract)) {
+  kernels_.require_possible(logits(contract_.problem));
   out_ = per_query(accumulator(shape()), shape().value_dim);
   max_ = per_query(max_dtype(shape()), 1);
   sum_ = per_query(accumulator(shape()), 1);
