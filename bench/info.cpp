@@ -98,9 +98,13 @@ Json described(const InfoOptions& options, const Json& ranks) {
   Json json = {{"commit", kCommit}, {"machine", machine(options.peak)}, {"ranks", ranks}};
   for (const comm::Backend& backend : comm::backends()) {
     const std::string reason = backend.unavailable();
-    json["transports"].push_back(
-        {{"name", backend.name},
-         {"summary", reason.empty() ? std::string(backend.summary) : "not available: " + reason}});
+    std::string summary(backend.summary);
+    if (!reason.empty()) {
+      summary = "not available: " + reason;
+    } else if (backend.found) {
+      summary += " (" + backend.found() + ")";
+    }
+    json["transports"].push_back({{"name", backend.name}, {"summary", summary}});
   }
   json["devices"] = {{{"name", "host"}, {"summary", "this process's memory and cores"}}};
   json["kernels"] = entries(attention::kernel_families());

@@ -78,6 +78,8 @@ struct Backend {
   /// Where ranks are processes, each of which calls launch: which one this is, without a bootstrap
   /// by the caller. Null where ranks are threads of this process.
   Process (*process)() = nullptr;
+  /// What was found here at run time, with versions; null where all was decided when it was built.
+  std::string (*found)() = nullptr;
 };
 
 std::span<const Backend> backends();

@@ -136,12 +136,23 @@ std::string unavailable() {
   return "";
 }
 
+std::string found() {
+  const auto cuda = cuda::load_cuda();
+  return concat("NCCL ", version_text(*load_nccl()), "; ", cuda::device_count(*cuda),
+                " GPUs, the first ", cuda::device_name(*cuda, 0));
+}
+
 }  // namespace
 }  // namespace nccl
 
 Backend nccl_backend() {
-  return {"nccl", "ranks are threads of this process, each with a GPU, over NCCL", "gpu",
-          nccl::unavailable, nccl::launch_ranks};
+  return {"nccl",
+          "ranks are threads of this process, each with a GPU, over NCCL",
+          "gpu",
+          nccl::unavailable,
+          nccl::launch_ranks,
+          nullptr,
+          nccl::found};
 }
 
 }  // namespace ringspan::comm

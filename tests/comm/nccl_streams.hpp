@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "comm/devices/cuda/device.hpp"
@@ -49,6 +51,17 @@ inline std::shared_ptr<bool> queue_check(const Communicator& comm, const Slice& 
     *right = static_cast<bool>(has_pattern(slice, source, 0, round));
   });
   return right;
+}
+
+inline void sleep_in_kernel(const Communicator& comm, std::chrono::microseconds time) {
+  queue_kernel(comm, [time] { std::this_thread::sleep_for(time); });
+}
+
+/// To the next rank, from the previous one.
+inline Request pass_on(const Communicator& comm, const Slice& out, const Slice& in) {
+  Send sends[] = {{comm.next(), out}};
+  Recv recvs[] = {{comm.prev(), in}};
+  return comm.post("pass_on", sends, recvs);
 }
 
 }  // namespace ringspan::comm::test

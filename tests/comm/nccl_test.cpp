@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What differs where messages move in the order of streams, on the emulated driver and NCCL: what a
-// wait means, how long memory lives, and how what never ends does end.
-#include <atomic>
+// wait means, and how long memory lives.
+
 #include <chrono>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -16,44 +15,17 @@
 namespace ringspan::comm {
 namespace {
 
+using test::pass_on;
 using test::queue_check;
 using test::queue_kernel;
 using test::queue_write;
+using test::sleep_in_kernel;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 1000;
-constexpr auto kSlow = std::chrono::milliseconds(60);
+constexpr auto kSlow = std::chrono::milliseconds(150);
 
-void sleep_in_kernel(const Communicator& comm, std::chrono::microseconds time) {
-  queue_kernel(comm, [time] { std::this_thread::sleep_for(time); });
-}
-
-std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
-  try {
-    launch("nccl", options, body);
-  } catch (const Error& error) {
-    return error;
-  }
-  return {};
-}
-
-Request pass_on(const Communicator& comm, const Slice& out, const Slice& in) {
-  Send sends[] = {{comm.next(), out}};
-  Recv recvs[] = {{comm.prev(), in}};
-  return comm.post("pass_on", sends, recvs);
-}
-
-/// No fault outlives its test.
-class NcclTest : public testing::Test {
- protected:
-  ~NcclTest() override {
-    for (const char* call : {"ncclKernel", "asyncError", "ncclVersion", "driverVersion", "cuInit",
-                             "cuEventQuery", "cuMemAllocAsync", "ncclGroupEnd"})
-      emulation_fail(call, 0, 0, 0);
-  }
-};
-
-TEST_F(NcclTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) {
+TEST(NcclTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) {
   launch("nccl", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate(kBytes)),
                 in = whole(comm.device().allocate(kBytes));
@@ -71,7 +43,7 @@ TEST_F(NcclTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) {
   });
 }
 
-TEST_F(NcclTest, KeepsWhatWasSentUntilASlowReceiverHasIt) {
+TEST(NcclTest, KeepsWhatWasSentUntilASlowReceiverHasIt) {
   launch("nccl", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate(kBytes)),
                 in = whole(comm.device().allocate(kBytes));
@@ -85,7 +57,7 @@ TEST_F(NcclTest, KeepsWhatWasSentUntilASlowReceiverHasIt) {
   });
 }
 
-TEST_F(NcclTest, LetsGoOfMemoryInTheOrderOfTheStream) {
+TEST(NcclTest, LetsGoOfMemoryInTheOrderOfTheStream) {
   launch("nccl", {.ranks = 2, .deadline = 20, .debug = {.poison = true}},
          [](const Communicator& comm) {
            const Slice kept = whole(comm.device().allocate(kBytes));
@@ -107,7 +79,7 @@ TEST_F(NcclTest, LetsGoOfMemoryInTheOrderOfTheStream) {
   EXPECT_EQ(emulation_allocations(), 0);
 }
 
-TEST_F(NcclTest, TurnsARingBehindKernelsOfAnySpeed) {
+TEST(NcclTest, TurnsARingBehindKernelsOfAnySpeed) {
   for (const int ranks : {1, 2, 3, 4, 5, 7}) {
     launch("nccl", {.ranks = ranks, .deadline = 20, .debug = test::all_checks(ranks)},
            [](const Communicator& comm) {
@@ -127,7 +99,7 @@ TEST_F(NcclTest, TurnsARingBehindKernelsOfAnySpeed) {
   }
 }
 
-TEST_F(NcclTest, ReducesInTheOrderOfTheStream) {
+TEST(NcclTest, ReducesInTheOrderOfTheStream) {
   launch("nccl", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
     constexpr std::int64_t kCount = 600'001;  // several pieces
     const Slice data = whole(comm.device().allocate(kCount * 4));
@@ -146,7 +118,7 @@ TEST_F(NcclTest, ReducesInTheOrderOfTheStream) {
   });
 }
 
-TEST_F(NcclTest, HasReceivedValuesWhenTheWaitReturns) {
+TEST(NcclTest, HasReceivedValuesWhenTheWaitReturns) {
   launch("nccl", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate_values(8)),
                 in = whole(comm.device().allocate_values(8));
@@ -155,150 +127,6 @@ TEST_F(NcclTest, HasReceivedValuesWhenTheWaitReturns) {
     pass_on(comm, out, in).wait();
     EXPECT_TRUE(test::has_pattern(in, comm.prev(), 0, 3));
   });
-}
-
-TEST_F(NcclTest, EndsAtSynchronizeWhereBothSidesSendFirst) {
-  const auto error = failure_of({.ranks = 2, .deadline = 0.1}, [](const Communicator& comm) {
-    const Buffer buffer = comm.device().allocate(8);
-    Send sends[] = {{comm.next(), whole(buffer)}};
-    Recv recvs[] = {{comm.prev(), whole(buffer)}};
-    comm.post("send_first", sends, {}).wait();  // neither wait blocks the host
-    comm.post("send_first", {}, recvs).wait();
-    comm.device().synchronize(comm.deadline());
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::timeout);
-  EXPECT_NE(std::string(error->what()).find("operation 0, send_first: posted by all"),
-            std::string::npos)
-      << error->what();
-}
-
-TEST_F(NcclTest, NamesWhoeverHasNotPosted) {
-  std::atomic<int> others{2};
-  const auto error = failure_of({.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {
-    while (comm.rank() == 2 && others > 0) std::this_thread::sleep_for(kSlow);
-    if (comm.rank() == 2) return;
-    try {
-      pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
-      comm.device().synchronize(comm.deadline());
-    } catch (const Error&) {
-      --others;
-      throw;
-    }
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where().peer, 2) << error->what();
-}
-
-TEST_F(NcclTest, AbortsAGroupThatNeverEnds) {
-  emulation_fail("ncclKernel", 0, 1, 1);
-  const auto start = Clock::now();
-  const auto error = failure_of({.ranks = 2, .deadline = 0.1}, [](const Communicator& comm) {
-    pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
-    comm.device().synchronize(comm.deadline());
-  });
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::timeout);
-}
-
-TEST_F(NcclTest, TellsAKernelThatNeverEndsFromAPeer) {
-  std::atomic<bool> over{false};
-  const auto error = failure_of({.ranks = 2, .deadline = 0.1}, [&](const Communicator& comm) {
-    if (comm.rank() == 1) queue_kernel(comm, [&] { over.wait(false); });
-    pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
-    try {
-      comm.device().synchronize(comm.deadline());
-    } catch (const Error&) {
-      over = true;
-      over.notify_all();
-      throw;
-    }
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::timeout);
-  EXPECT_EQ(error->where().peer, 1) << error->what();
-  EXPECT_NE(std::string(error->what()).find("kernels before operation 0"), std::string::npos)
-      << error->what();
-}
-
-TEST_F(NcclTest, ReportsWhatNcclSaysOfAPeer) {
-  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
-    barrier(comm);
-    if (comm.rank() == 0) emulation_fail("asyncError", 0, 1, 6);
-    Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
-    comm.post("never_sent", {}, recvs).wait();
-    comm.device().synchronize(comm.deadline());
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::peer_failed);
-  EXPECT_NE(std::string(error->what()).find("remote process exited"), std::string::npos);
-}
-
-TEST_F(NcclTest, ReportsAKernelThatFailsAtTheNextLook) {
-  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
-    pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
-    if (comm.rank() == 1) emulation_fail("cuEventQuery", 0, 1, 719);
-    barrier(comm);
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::system);
-  EXPECT_NE(std::string(error->what()).find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos);
-}
-
-TEST_F(NcclTest, ReportsMemoryThatIsNotThere) {
-  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
-    if (comm.rank() == 1) emulation_fail("cuMemAllocAsync", 0, 1, 2);
-    if (comm.rank() == 1) comm.device().allocate(8);
-    barrier(comm);
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where().peer, 1);
-}
-
-TEST_F(NcclTest, FreesAHostThatWaitsForItsStreamByOtherMeans) {
-  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
-    barrier(comm);
-    if (comm.rank() == 1) throw std::runtime_error("boom");
-    Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
-    comm.post("never_sent", {}, recvs).wait();
-    const auto end = Clock::now() + std::chrono::seconds(10);
-    while (!test::compute_stream(comm).idle() && Clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_LT(Clock::now(), end);
-  });
-  ASSERT_TRUE(error);
-  EXPECT_STREQ(error->what(), "rank 1: boom");
-}
-
-TEST_F(NcclTest, SeesThatPostsFailAndThatConnectingTakesTooLong) {
-  emulation_fail("ncclGroupEnd", 0, 1, 3);
-  const auto post = failure_of({.ranks = 2, .deadline = 20}, barrier);
-  ASSERT_TRUE(post);
-  EXPECT_EQ(post->kind(), ErrorKind::system);
-  EXPECT_NE(std::string(post->what()).find("ncclGroupEnd"), std::string::npos) << post->what();
-  emulation_fail("asyncError", 0, 1'000'000'000, 7);
-  const auto connect = failure_of({.ranks = 2, .deadline = 0.1}, barrier);
-  ASSERT_TRUE(connect);
-  EXPECT_EQ(connect->kind(), ErrorKind::timeout);
-  EXPECT_NE(std::string(connect->what()).find("NCCL to connect"), std::string::npos);
-}
-
-TEST_F(NcclTest, SaysWhyItIsNotAvailable) {
-  const auto reason = [] { return backend("nccl").unavailable(); };
-  EXPECT_EQ(reason(), "");
-  emulation_fail("cuInit", 0, 1, 100);
-  EXPECT_EQ(reason(), "no CUDA device");
-  emulation_fail("driverVersion", 0, 1, 11080);
-  EXPECT_EQ(reason(), "the CUDA driver is for CUDA 11.8; 12.0 is needed");
-  emulation_fail("ncclVersion", 0, 2, 21703);
-  EXPECT_EQ(reason(), "NCCL is version 2.17.3; 2.18.0 is needed");
-  const auto error = failure_of({.ranks = 65}, [](const Communicator&) { FAIL(); });
-  ASSERT_TRUE(error);
-  EXPECT_STREQ(error->what(), "nccl: 65 ranks need as many GPUs; there are 64");
-  EXPECT_EQ(
-      failure_of({.ranks = 2, .hop = Hop::reference}, [](const Communicator&) { FAIL(); })->kind(),
-      ErrorKind::invalid_argument);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/devices/cuda/api.hpp"
 
+#include <array>
+
 #include "comm/dynamic_library.hpp"
 #include "comm/error.hpp"
 
@@ -87,6 +89,15 @@ int device_count(const Api& api) {
   int count = 0;
   check(api, api.device_count(&count), "cuDeviceGetCount");
   return count;
+}
+
+std::string device_name(const Api& api, Ordinal device) {
+  std::array<char, 128> text{};
+  int major = 0, minor = 0;
+  check(api, api.device_name(text.data(), text.size(), device), "cuDeviceGetName");
+  check(api, api.device_attribute(&major, kComputeCapabilityMajor, device), "cuDeviceGetAttribute");
+  check(api, api.device_attribute(&minor, kComputeCapabilityMinor, device), "cuDeviceGetAttribute");
+  return concat(text.data(), " (sm_", major, minor, ")");
 }
 
 void check(const Api& api, Status status, const char* call) {

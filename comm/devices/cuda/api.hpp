@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 // What the CUDA driver's header declares, as far as it is used here, so that nothing of CUDA is
 // needed to build. Names and values are those of cuda.h, version 12; the driver keeps them for
@@ -102,6 +103,9 @@ struct Api {
 std::shared_ptr<const Api> load_cuda();
 
 int device_count(const Api& api);
+
+/// "NVIDIA H100 80GB HBM3 (sm_90)"
+std::string device_name(const Api& api, Ordinal device);
 
 /// Throws system, in the driver's own words, unless the call has succeeded.
 void check(const Api& api, Status status, const char* call);

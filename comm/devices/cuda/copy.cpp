@@ -8,6 +8,8 @@ namespace {
 
 Address address(const std::byte* data) { return reinterpret_cast<Address>(data); }
 
+constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;  // of all GPUs so far
+
 std::int64_t pitch(const Slice& slice) { return slice.rows > 1 ? slice.stride : slice.row_bytes; }
 
 // Where byte `index` of the message lies.
@@ -49,7 +51,9 @@ void queue_copy(const Stream& stream, const Slice& to, const Slice& from) {
   const bool to_runs = to.contiguous(), from_runs = from.contiguous();
   if (to_runs && from_runs) return copy_bytes(stream, to.data(), from.data(), to.bytes());
   const std::int64_t rows = to_runs ? from.rows : to.rows;
-  const auto apart = [](const Slice& slice) { return slice.stride >= slice.row_bytes; };
+  const auto apart = [](const Slice& slice) {
+    return slice.stride >= slice.row_bytes && slice.stride <= kLargestPitch;
+  };
   const bool alike = to_runs || from_runs || to.rows == from.rows;
   if (alike && (to_runs || apart(to)) && (from_runs || apart(from)))
     return copy_rows(stream, to, from, rows);

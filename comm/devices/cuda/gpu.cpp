@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/devices/cuda/gpu.hpp"
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -14,15 +13,6 @@ Gpu::Gpu(std::shared_ptr<const Api> api, Ordinal ordinal)
 }
 
 Gpu::~Gpu() { api_->release_primary_context(ordinal_); }
-
-std::string Gpu::name() const {
-  std::array<char, 128> text{};
-  int major = 0, minor = 0;
-  check(api_->device_name(text.data(), text.size(), ordinal_), "cuDeviceGetName");
-  check(api_->device_attribute(&major, kComputeCapabilityMajor, ordinal_), "cuDeviceGetAttribute");
-  check(api_->device_attribute(&minor, kComputeCapabilityMinor, ordinal_), "cuDeviceGetAttribute");
-  return std::string(text.data()) + " (sm_" + std::to_string(major) + std::to_string(minor) + ")";
-}
 
 void Gpu::open_pool() const {
   const Current current(*this);

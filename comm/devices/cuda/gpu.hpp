@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "comm/devices/cuda/api.hpp"
@@ -20,7 +19,6 @@ class Gpu {
 
   const Api& api() const { return *api_; }
   Ordinal ordinal() const { return ordinal_; }
-  std::string name() const;
 
   /// Memory of this GPU's pool stays its own instead of going back at each synchronisation, and may
   /// be reached by all others that can.

@@ -24,8 +24,11 @@ double seconds_since(std::int64_t start) {
 
 void Engine::wait(Operation& operation) {
   delay_for_debugging();
-  require_working();
-  if (!operation.finished) device_.compute().wait(operation.over);
+  retire();
+  if (!operation.finished) {
+    require_working();
+    device_.compute().wait(operation.over);
+  }
   // The host may look at values now.
   const auto awaited_by_host = [this](const Message& message) {
     return device_.holds_values(message.slice);
@@ -192,8 +195,12 @@ void Engine::close() {
     require_working();
     connection_->finalize();
     const std::int64_t start = diagnosis::steady_now();
-    while (!connection_->ready() && seconds_since(start) < hub_->options().deadline)
+    while (!connection_->ready()) {
+      require_working();
+      if (seconds_since(start) > hub_->options().deadline)
+        throw Error(ErrorKind::timeout, concat("rank ", rank_, ": ncclCommFinalize does not end"));
       std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+    }
     connection_->destroy();
   } catch (const Error& error) {
     hub_->fail(error);
