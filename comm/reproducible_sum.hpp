@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -13,18 +14,19 @@ namespace ringspan::comm {
 /// 32 bits on a grid that is the same for all sums: digit i counts multiples of 2^(32 i). Kept are
 /// the highest digit that any term has reached and the one below it, as integers, so additions are
 /// exact; what is lower is rounded off each term, at least 31 bits below the largest one. For 2^23
-/// terms at least. Not finite is infectious: it makes the sum NaN. All bits zero is no term at all.
+/// terms at least. What is not finite, or 2^1023 and more, makes the sum NaN.
+/// All bits zero is no term at all.
 class ReproducibleSum {
  public:
   void add(double term) {
-    if (!std::isfinite(term)) {
+    if (!(std::abs(term) < kLargest)) {
       level_ = kNotFinite;
     } else if (std::abs(term) >= kSmallest && level_ != kNotFinite) {
-      raise_to((std::ilogb(term) - 31) >> 5);
+      raise_to((exponent(term) - 31) >> 5);
       const double scaled = term * power(-32 * (digit() + 1));  // at most 2^31
-      const double upper = std::nearbyint(scaled);
+      const double upper = rounded(scaled);
       high_ += static_cast<std::int64_t>(upper);
-      low_ += static_cast<std::int64_t>(std::nearbyint((scaled - upper) * 0x1p32));
+      low_ += static_cast<std::int64_t>(rounded((scaled - upper) * 0x1p32));
     }
   }
 
@@ -70,12 +72,20 @@ class ReproducibleSum {
  private:
   static constexpr std::int8_t kEmpty = 0, kNotFinite = 127;
   static constexpr int kLowestDigit = -31;
-  static constexpr double kSmallest = 0x1p-960;
+  static constexpr double kSmallest = 0x1p-960, kLargest = 0x1p1023;
 
   // The lower one of the two that are kept.
   int digit() const { return level_ - 64; }
 
-  static double power(int exponent) { return std::ldexp(1.0, exponent); }
+  // Of normal numbers, without the calls into the C library that take most of the time.
+  static int exponent(double value) {
+    return static_cast<int>((std::bit_cast<std::uint64_t>(value) >> 52) & 0x7ff) - 1023;
+  }
+  static double power(int exponent) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+  }
+  // To the nearest integer, ties to even; the spacing of doubles at 1.5 * 2^52 is 1.
+  static double rounded(double value) { return (value + 0x1.8p52) - 0x1.8p52; }
 
   // A term whose own digits are lower than those kept has no part in them but its highest one in
   // the lower of them: so what is kept is what would be, had the highest term come first.
