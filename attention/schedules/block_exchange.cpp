@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/error.hpp"
+
 namespace ringspan::attention {
 namespace {
 
@@ -40,6 +42,11 @@ void BlockExchange::add_to(comm::Batch& batch, int to, std::int64_t sent, int fr
 }
 
 void BlockExchange::receive() { last_becomes_first(received_); }
+
+std::byte* BlockExchange::held() const {
+  if (!received_.front()) throw Error(ErrorKind::aborted, "a block is used that has not come");
+  return received_.front().data();
+}
 
 void BlockExchange::end() {
   if (!comm_.lends()) return;

@@ -36,7 +36,8 @@ class BlockExchange {
 
   /// Makes what the batch brought the block that is held.
   void receive();
-  std::byte* held() const { return received_.front().data(); }
+  /// Throws aborted if nothing has come, which only a request that was given up leaves undone.
+  std::byte* held() const;
 
   /// After a pass: lets go of what came, for its owner to write again.
   void end();

@@ -86,15 +86,15 @@ class DistFlashPlan final : public Plan {
     if (largest_.lent_queries > 0) {
       kernels_.copy(inputs.q, q(forward_.queries.write(), tokens(), shape().dtype));
     }
-    const auto work = [&](const DistFlashStep& step, const KvView& kv) {
-      queries_.attend(kv, step.own);
+    const auto work = [&](const DistFlashStep& step) {
+      if (!step.own.empty()) queries_.attend(keys(step, inputs), step.own);
       if (!step.helped.empty()) help_forward(step, inputs);
     };
     const auto take = [&](const DistFlashStep& step) {
       if (!step.is_helped) return;
       kernels_.merge(queries_.partial(), partial_format_.block(forward_.results.held(), tokens()));
     };
-    run(forward_, inputs, work, take);
+    run(forward_, work, take);
     queries_.end_forward();
   }
 
@@ -105,11 +105,13 @@ class DistFlashPlan final : public Plan {
     dv_.begin(kernels_, gradients.dv);
     lend_keys(inputs);
     if (largest_.lent_queries > 0) lend_queries();
-    const auto work = [&](const DistFlashStep& step, const KvView& kv) {
-      if (!step.own.empty()) queries_.differentiate(kv, step.own, share(step));
+    const auto work = [&](const DistFlashStep& step) {
+      if (!step.own.empty()) {
+        queries_.differentiate(keys(step, inputs), step.own, share(step));
+      }
       if (!step.helped.empty()) help_backward(step, inputs);
     };
-    run(*backward_, inputs, work, [this](const DistFlashStep& step) { take_gradients(step); });
+    run(*backward_, work, [this](const DistFlashStep& step) { take_gradients(step); });
     dk_.end(kernels_);
     dv_.end(kernels_);
     queries_.end_backward();
@@ -126,9 +128,14 @@ class DistFlashPlan final : public Plan {
     kernels_.copy(inputs.v, lent.v);
   }
 
+  KvView keys(const DistFlashStep& step, const Inputs& inputs) const {
+    if (step.behind == comm_.rank()) return {inputs.k, inputs.v};
+    return kv_format_.view(kv_.held(), step.tokens);
+  }
+
   /// `work` computes one step; `take` adds what came home of it, one step later.
   template <typename Work, typename Take>
-  void run(Exchanges& exchanges, const Inputs& inputs, const Work& work, const Take& take) {
+  void run(Exchanges& exchanges, const Work& work, const Take& take) {
     comm::Request fetched, returned;
     for (std::size_t t = 0; t < steps_.size(); ++t) {
       const DistFlashStep& step = steps_[t];
@@ -136,7 +143,7 @@ class DistFlashPlan final : public Plan {
       kv_.receive();
       exchanges.queries.receive();
       if (t + 1 < steps_.size()) fetched = fetch(exchanges, steps_[t + 1]);
-      work(step, t == 0 ? KvView{inputs.k, inputs.v} : kv_format_.view(kv_.held(), step.tokens));
+      work(step);
       if (t == 0) continue;
       finish(exchanges, returned);
       take(steps_[t - 1]);
