@@ -41,10 +41,10 @@ struct Outputs {
   TensorView lse = {};
 };
 
-/// Shaped as q, k, v; in shape.dtype or in an accumulator, of the dtype or of the shape. They are overwritten. Sums over the
-/// whole sequence: each rank has the complete gradient of its tokens; d_sinks (fp32) is the sum
-/// over all ranks of the schedule's communicator, on every rank.
-/// (Ulysses sends complete gradients in shape.dtype: there, asking for more gives no more digits.)
+/// Shaped as q, k, v; in shape.dtype or in an accumulator, of the dtype or of the shape. They are
+/// overwritten. Sums over the whole sequence: each rank has the complete gradient of its tokens;
+/// d_sinks (fp32) is the sum over all ranks of the schedule's communicator, on every rank. (Ulysses
+/// sends complete gradients in shape.dtype: there, asking for more gives no more digits.)
 struct Gradients {
   TensorView dq, dk, dv;
   TensorView d_sinks = {};
