@@ -20,8 +20,8 @@ constexpr OptionEntry kEntries[] = {
     {"--device", "where memory lives and kernels run [host]"},
     {"--cluster", "simulated: kinds of nodes such as h800, or cluster files"},
     {"--schedule",
-     "ring, striped, zigzag, ulysses, ulysses_overlapped, usp, all_gather_kv, dist_flash, "
-     "double_ring, bidirectional_ring, halo [all of them]"},
+     "ring, striped, zigzag, ulysses, usp, all_gather_kv [these], ulysses_overlapped, dist_flash, "
+     "double_ring, bidirectional_ring, halo, ring_self_attention"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
      "cpu, reference, reproducible, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or "
@@ -145,10 +145,6 @@ Axes name_axes(const Texts& texts) {
     if (!texts.has(option) && otherwise.empty()) return;
     axes.names.push_back({member, names(option, texts.text(option, otherwise), known), option});
   };
-  std::string schedules;
-  for (const auto& entry : attention::schedules()) {
-    schedules += concat(schedules.empty() ? "" : ",", entry.name);
-  }
   add("--transport", &Point::transport, "threads", known_names(comm::backends()));
   add_clusters(texts, axes);
   add("--device", &Point::device, "host", {"host"});
@@ -157,7 +153,9 @@ Axes name_axes(const Texts& texts) {
   add("--pass", &Point::pass, "forward", {"forward", "backward", "both"});
   axes.names.push_back({&Point::mask, masks("--mask", texts.text("--mask", "causal")), "--mask"});
   for (const std::string& mask : axes.names.back().values) require_mask(mask);
-  add("--schedule", &Point::schedule, schedules, known_names(attention::schedules()));
+  // Those that trainers use; some of the others need a certain mask, or are there for history.
+  constexpr std::string_view usual = "ring,striped,zigzag,ulysses,usp,all_gather_kv";
+  add("--schedule", &Point::schedule, usual, known_names(attention::schedules()));
   add("--layout", &Point::layout, "", {"contiguous", "striped", "zigzag"});
   add("--placement", &Point::placement, "", {"ulysses_inner", "ring_inner"});
   add("--all-to-all", &Point::all_to_all, "", {"direct", "hierarchical", "automatic"});

@@ -135,5 +135,14 @@ TEST(CloseTest, FindsTheWorstElementAndRefusesNan) {
   EXPECT_FALSE(close("out", Array(1, 2, 2, 1), expected, unit));
 }
 
+TEST(CloseTest, InfinitiesHaveToBeEqual) {
+  const Array unit(1, 1, 1, 1, 1.0), none(1, 1, 1, 1, -INFINITY);
+  EXPECT_TRUE(close("lse", none, none, unit));
+  for (const double other : {0.0, -1e300, double{INFINITY}, double{NAN}}) {
+    EXPECT_FALSE(close("lse", Array(1, 1, 1, 1, other), none, unit)) << other;
+    EXPECT_FALSE(close("lse", none, Array(1, 1, 1, 1, other), unit)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace ringspan::attention
