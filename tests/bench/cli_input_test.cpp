@@ -21,10 +21,11 @@ using testing::StartsWith;
 class CliInputTest : public CommandTest {};
 
 TEST_F(CliInputTest, RefusesBadInputInOneLine) {
-  expect_refused({}, "known are sweep, trace, primitives, plan, probe, train, validate, memory, info");
-  expect_refused(
-      {"fly"},
-      "unknown command 'fly'; known are sweep, trace, primitives, plan, probe, train, validate, memory, info");
+  expect_refused({},
+                 "known are sweep, trace, primitives, plan, probe, train, validate, memory, info");
+  expect_refused({"fly"},
+                 "unknown command 'fly'; known are sweep, trace, primitives, plan, probe, train, "
+                 "validate, memory, info");
   expect_refused({"info", "--all"}, "unknown option '--all'; known are --peak, --json");
   expect_refused({"sweep", "--rank", "2"}, "unknown option '--rank'; known are --transport");
   expect_refused({"sweep", "again"}, "unknown option 'again'");
