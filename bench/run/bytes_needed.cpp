@@ -2,6 +2,7 @@
 #include "bench/run/bytes_needed.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace ringspan::bench {
 namespace {
@@ -88,21 +89,29 @@ double scores(const PerToken& token, const Point& point) {
   return point.has_backward() ? bytes + matrix + (ranks + 1) * one * token.accumulator : bytes;
 }
 
-/// What ranks see of others' tokens: sent and received, backward also kept, with gradients that go
-/// the other way. Documents may cut it.
+/// What a rank sees of others' tokens and shows of its own to be seen, backward the former once
+/// more and the gradients of both. The rank that has most stands for all. Documents may cut it.
 double halo(const PerToken& token, const Point& point) {
   const attention::Mask mask = attention::parse_mask(point.mask);
-  double seen = 0;  // by all ranks
-  for (std::int64_t rank = 1; rank < point.ranks; ++rank) {
+  const bool backward = point.has_backward();
+  const auto within = [](std::int64_t tokens, std::optional<std::int64_t> window) {
+    return static_cast<double>(std::min(tokens, window.value_or(tokens)));
+  };
+  double most = 0;  // bytes, per value of a key and its value
+  for (std::int64_t rank = 0; rank < point.ranks; ++rank) {
     const std::int64_t before = point.sequence_length * rank / point.ranks;
-    seen += static_cast<double>(std::min(before, mask.left.value_or(before)) +
-                                std::min(before, mask.right.value_or(before)));
+    const std::int64_t after =
+        point.sequence_length - point.sequence_length * (rank + 1) / point.ranks;
+    const double seen = within(before, mask.left) + within(after, mask.right);
+    const double shown = within(after, mask.left) + within(before, mask.right);
+    const double bytes = ((backward ? 2 : 1) * seen + shown) * token.element +
+                         (backward ? (seen + shown) * token.accumulator : 0);
+    most = std::max(most, bytes);
   }
-  const double own = point.has_backward() && token.accumulator > token.element ? 1 : 0;
-  const double blocks = seen / static_cast<double>(point.sequence_length);
-  return token.kv * (blocks * ((point.has_backward() ? 3 : 2) * token.element +
-                               (point.has_backward() ? 2 : 0) * token.accumulator) +
-                     own * token.accumulator);
+  const double sums = backward && token.accumulator > token.element ? token.accumulator : 0;
+  const double share =
+      static_cast<double>(point.ranks) / static_cast<double>(point.sequence_length);
+  return token.kv * (most * share + sums);
 }
 
 /// Rows of q, k and v on both sides of the all-to-all, which gradients use as well (as accumulators
