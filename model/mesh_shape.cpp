@@ -32,17 +32,6 @@ std::string_view take(std::string_view& text, char separator) {
   return taken;
 }
 
-/// Saturates: more ranks than there can be.
-std::int64_t product(const MeshShape& shape) {
-  std::int64_t ranks = 1;
-  for (const MeshAxis& axis : kMeshAxes) {
-    if (__builtin_mul_overflow(ranks, shape.*axis.degree, &ranks)) {
-      return std::numeric_limits<std::int64_t>::max();
-    }
-  }
-  return ranks;
-}
-
 MeshShape nearest(MeshShape shape, int ranks) {
   int left = ranks;
   for (const MeshAxis& axis : kMeshAxes) {
@@ -82,6 +71,16 @@ MeshShape parse_mesh(std::string_view text) {
   return shape;
 }
 
+std::int64_t product(const MeshShape& shape) {
+  std::int64_t ranks = 1;
+  for (const MeshAxis& axis : kMeshAxes) {
+    if (__builtin_mul_overflow(ranks, shape.*axis.degree, &ranks)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return ranks;
+}
+
 std::string name(const MeshShape& shape) {
   std::vector<std::string> axes;
   for (const MeshAxis& axis : kMeshAxes) {
@@ -105,9 +104,11 @@ void require_ranks(const MeshShape& shape, int ranks) {
 }
 
 void require_trainable(const MeshShape& shape) {
-  RINGSPAN_REQUIRE(shape.pipeline == 1, "mesh: pipeline is ", shape.pipeline,
-                   ", but in training every rank has all layers; it must be 1, with data=",
-                   std::int64_t{shape.data()} * shape.pipeline, " for the same ranks");
+  RINGSPAN_REQUIRE(
+      shape.pipeline == 1, "mesh: pipeline is ", shape.pipeline,
+      ", but in training every rank has all layers; it must be 1, with data=",
+      product({.shard = shape.shard, .replicate = shape.replicate, .pipeline = shape.pipeline}),
+      " for the same ranks");
 }
 
 }  // namespace ringspan::model

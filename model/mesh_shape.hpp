@@ -21,6 +21,7 @@ struct MeshShape {
   int pipeline = 1;
   attention::Placement placement = attention::Placement::ulysses_inner;
 
+  // Of a shape whose product() is a number of ranks.
   int sequence() const { return ulysses * ring; }
   int data() const { return shard * replicate; }
 
@@ -41,6 +42,9 @@ inline constexpr std::array kMeshAxes{
 /// "tensor=2,ring=2,data=4": axes left out are 1; data=4 is replicate=4, and data=2x4 is
 /// replicate=2,shard=4. Throws invalid_argument, listing the axes.
 MeshShape parse_mesh(std::string_view text);
+
+/// Of all degrees; saturates where it leaves 64 bits.
+std::int64_t product(const MeshShape& shape);
 
 /// In the form that parse_mesh() reads; "tensor=1" where every axis is 1.
 std::string name(const MeshShape& shape);

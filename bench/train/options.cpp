@@ -44,6 +44,7 @@ constexpr OptionEntry kEntries[] = {
 };
 
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
+constexpr std::int64_t kMostRanks = 4096;
 
 class Texts {
  public:
@@ -133,6 +134,8 @@ TrainOptions train_options(const OptionTexts& given) {
   constexpr Hop kHops[] = {{"copy"}, {"reference"}};
   TrainOptions options;
   options.mesh = parsed(texts, "--mesh", "ring=2", model::parse_mesh);
+  RINGSPAN_REQUIRE(model::product(options.mesh) <= kMostRanks, "--mesh: ", name(options.mesh),
+                   " has too many ranks; the most are ", kMostRanks);
   model::require_trainable(options.mesh);
   options.schedule = schedule_of(texts, options.mesh);
   options.transport = texts.one_of("--transport", "threads", comm::backends());

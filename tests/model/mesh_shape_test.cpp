@@ -100,12 +100,17 @@ TEST(MeshShapeTest, RefusesDegreesBelowOneAndProductsBeyondCounting) {
   EXPECT_THAT(refused_ranks({.shard = -1, .replicate = -1}, 1), HasSubstr("shard is -1"));
   constexpr int kMost = std::numeric_limits<int>::max();
   EXPECT_THAT(refused_ranks({kMost, kMost, kMost, kMost, kMost, kMost}, 8), HasSubstr("nearest"));
+  EXPECT_EQ(product({.shard = 65536, .replicate = 65536}), std::int64_t{1} << 32);
+  EXPECT_EQ(product({.tensor = kMost, .ulysses = kMost, .ring = kMost}),
+            std::numeric_limits<std::int64_t>::max());
 }
 
 TEST(MeshShapeTest, TrainingRefusesPipelinesByName) {
   require_trainable({.tensor = 2, .ulysses = 2, .ring = 2, .shard = 2, .replicate = 2});
   EXPECT_THAT(refusal([] { require_trainable({.replicate = 2, .pipeline = 4}); }),
               AllOf(HasSubstr("pipeline is 4"), HasSubstr("data=8")));
+  const MeshShape many{.shard = 65536, .replicate = 65536, .pipeline = 2};
+  EXPECT_THAT(refusal([&] { require_trainable(many); }), HasSubstr("data=8589934592"));
 }
 
 }  // namespace
