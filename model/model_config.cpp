@@ -10,6 +10,29 @@ void require_positive(std::string_view what, std::int64_t value) {
   RINGSPAN_REQUIRE(value >= 1, what, " is ", value, "; it must be at least 1");
 }
 
+/// A bound of them; a double, because what is refused may exceed 64 bits.
+double parameter_bytes(const ModelConfig& config) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double qkv = (real(config.heads) + 2 * real(config.kv_heads)) * real(config.head_dim);
+  const double out = real(config.heads) * real(config.head_dim);
+  const double layer = qkv + out + 3 * real(config.mlp_hidden) + 6;  // gated; norms, biases
+  const double rows =
+      2 * real(config.vocabulary) + real(config.positions) + 2 + real(config.layers) * layer;
+  return (real(config.hidden) + 1) * rows *
+         static_cast<double>(attention::element_bytes(config.dtype));
+}
+
+/// So that no count of elements or bytes leaves 64 bits.
+void require_countable(const ModelConfig& config) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  RINGSPAN_REQUIRE(parameter_bytes(config) <= static_cast<double>(kMost), "heads ", config.heads,
+                   ", kv_heads ", config.kv_heads, ", head_dim ", config.head_dim, ", hidden ",
+                   config.hidden, ", mlp_hidden ", config.mlp_hidden, ", vocabulary ",
+                   config.vocabulary, ", positions ", config.positions, " and layers ",
+                   config.layers, " make about ", parameter_bytes(config),
+                   " bytes of parameters; the most is ", kMost);
+}
+
 }  // namespace
 
 std::string_view name(Variant variant) { return variant == Variant::gpt ? "gpt" : "llama"; }
@@ -46,6 +69,7 @@ void require_valid(const ModelConfig& config, int tensor_degree) {
                    "; it must be at least 0 and less than 1");
   RINGSPAN_REQUIRE(config.dtype == attention::DType::f32 || config.dtype == attention::DType::f64,
                    "a model computes in fp32 or fp64, not in ", attention::name(config.dtype));
+  require_countable(config);
 }
 
 }  // namespace ringspan::model
