@@ -26,8 +26,9 @@ struct Sample {
 void require_valid(const Sample& sample);
 
 /// What the samples of one batch are to attention: all are as long and cut alike, or it throws
-/// invalid_argument. With a `length` they are padded to it, and batches of different samples are
-/// one problem that needs one plan; 0 leaves each batch its own.
+/// invalid_argument. With a `length` they are padded to it, which is at least theirs; 0 leaves each
+/// batch its own. Batches share one plan where this is the same of all of them: padded samples of
+/// other lengths, or cut otherwise, are another problem.
 attention::Sequence common_sequence(std::span<const Sample> batch, std::int64_t length = 0);
 
 /// Collective: rank `root`'s samples, on every rank. Where each rank of a group brings its own, the

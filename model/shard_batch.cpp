@@ -39,9 +39,14 @@ Tokens shard_batch(std::span<const Sample> batch, const attention::Sequence& seq
   RINGSPAN_REQUIRE(own.length == sequence.length && own.documents == sequence.documents,
                    "shard_batch: the sequence is not common_sequence() of this batch");
   const bool any_weighted = std::any_of(batch.begin(), batch.end(), weighted);
+  const std::vector<std::int64_t> places = attention::positions(shard);
+  for (const std::int64_t place : places) {
+    RINGSPAN_REQUIRE(place >= 0 && place < sequence.length, "shard_batch: the shard has place ",
+                     place, " of a sequence of ", sequence.length,
+                     " tokens; it must be what the schedule says of this sequence");
+  }
   std::vector<NextTokens> next;
   for (const Sample& sample : batch) next.push_back(next_tokens(sample, sequence));
-  const std::vector<std::int64_t> places = attention::positions(shard);
   const auto in_documents = attention::document_positions(shard, sequence);
 
   Tokens tokens;

@@ -2,6 +2,7 @@
 #include "model/transformer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -97,6 +98,13 @@ void Transformer::require_tokens(const attention::Sequence& sequence, const Toke
        {&shard.ids, &shard.labels, &shard.positions, &shard.places, &shard.samples}) {
     RINGSPAN_REQUIRE(std::ssize(*values) == rows, "tokens: ", values->size(), " rows, but batch ",
                      shard.batch, " of this rank's shard has ", rows);
+  }
+  RINGSPAN_REQUIRE(shard.weights.empty() || std::ssize(shard.weights) == rows,
+                   "tokens: ", shard.weights.size(), " weights for ", rows,
+                   " rows; there is one of each row");
+  for (const float weight : shard.weights) {
+    RINGSPAN_REQUIRE(std::isfinite(weight) && weight >= 0, "weight of a token ", weight,
+                     "; it must be finite and at least 0");
   }
   const auto require_below = [](std::string_view what, std::int64_t value, std::int64_t end) {
     RINGSPAN_REQUIRE(value >= 0 && value < end, what, " ", value, "; there are ", end);

@@ -30,8 +30,8 @@ class Transformer {
   Parameters& parameters() { return parameters_; }
 
   /// Of this rank's tokens; the shard of `sequence` that the schedule says, whole (the model cuts
-  /// it among the tensor group). Attention is causal, within documents
-  /// and, with config.window, within a window.
+  /// it among the tensor group). Attention is causal, within documents and, with config.window,
+  /// within a window. Dropout is that of training at `step`: to evaluate, give the config none.
   LossSum loss(const attention::Sequence& sequence, const Tokens& shard, std::int64_t step = 0);
 
   /// The same, and adds the gradient of the SUM over this rank's tokens to the parameters'

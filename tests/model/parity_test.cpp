@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model trained on several ranks is the model trained on one.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "comm/error.hpp"
 #include "model/gradients.hpp"
@@ -17,6 +21,7 @@ namespace ringspan::model::test {
 namespace {
 
 using attention::DType;
+using testing::HasSubstr;
 
 // Sanitizers take ten times as long: they get one case of each kind.
 #ifdef RINGSPAN_SANITIZED
@@ -145,6 +150,23 @@ TEST(ParityTest, HoldsInFp32) {
       expect_parity({tiny(variant, DType::f32), {}, shape, "usp"}, 1e-6);
     }
   }
+}
+
+TEST(ParityTest, RefusesWeightsThatAreNone) {
+  if (!comm::test::enough_processes(1)) return;
+  const TrainingSetup setup{tiny(Variant::llama, DType::f64), {}, {}, "ring"};
+  const auto refused = [&](const std::function<void(std::vector<float>&)>& change) {
+    const auto error = comm::test::failure_of({.ranks = 1}, [&](const comm::Communicator& world) {
+      RankModel rank(world, setup, usual_text());
+      change(rank.tokens.weights);
+      rank.model.loss(usual_text().sequence, rank.tokens);
+    });
+    return std::string(error ? error->what() : "nothing was refused");
+  };
+  EXPECT_THAT(refused([](auto& weights) { weights.pop_back(); }), HasSubstr("weights for "));
+  EXPECT_THAT(refused([](auto& weights) { weights.back() = -1; }),
+              HasSubstr("weight of a token -1; it must be finite and at least 0"));
+  EXPECT_THAT(refused([](auto& weights) { weights[0] = NAN; }), HasSubstr("weight of a token"));
 }
 
 TEST(ParityTest, ABatchWithoutLabelsHasNeitherLossNorGradient) {

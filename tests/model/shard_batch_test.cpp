@@ -77,6 +77,19 @@ TEST(ShardBatchTest, UnweightedSamplesBesideWeightedOnesCountInFull) {
   EXPECT_TRUE(shard({plain}, LayoutKind::contiguous, 1, 0).weights.empty());
 }
 
+TEST(ShardBatchTest, RefusesAShardOfAnotherSequence) {
+  const std::vector<Sample> batch{{.ids = {1, 2, 3, 4}}};
+  const Sequence sequence = common_sequence(batch), longer{8};
+  const attention::Shard foreign = attention::shard(LayoutKind::contiguous, longer, 2, 1);
+  try {
+    shard_batch(batch, sequence, foreign);
+    FAIL() << "a place that the sequence does not have was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+    EXPECT_THAT(error.what(), testing::HasSubstr("place 4 of a sequence of 4 tokens"));
+  }
+}
+
 /// One row of a batch, by what the whole sample says of its place.
 struct Row {
   std::int64_t id = 0, label = kIgnored, position = 0;
