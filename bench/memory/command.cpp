@@ -4,44 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/commit.hpp"
 #include "bench/memory/memory_table.hpp"
-#include "bench/rows/csv_line.hpp"
+#include "bench/rows/new_csv.hpp"
 #include "bench/sweep.hpp"
 #include "bench/validate/published_files.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
-
-using Fields = std::vector<std::string>;
-
-/// A new file, or none.
-class Csv {
- public:
-  Csv(const std::string& path, const Fields& header) : path_(path) {
-    if (path.empty()) return;
-    std::error_code ignored;
-    RINGSPAN_REQUIRE(!std::filesystem::exists(path, ignored), "--csv: ", path,
-                     " exists; give another name");
-    file_.open(path);
-    RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path);
-    append(header);
-  }
-  void append(const Fields& fields) {
-    if (path_.empty()) return;
-    file_ << csv_line(fields) << std::flush;
-    if (!file_) throw Error(ErrorKind::system, concat("cannot write ", path_));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
 
 std::string number(double value) { return fmt::format("{:.10g}", value); }
 
@@ -75,6 +50,8 @@ std::vector<std::vector<MemoryFigure>> figures(const MemoryOptions& options) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
     figures[i] = memory_tables()[i].read(rows[i]);
     any = any || !figures[i].empty();
+    RINGSPAN_REQUIRE(wanted.empty() || !figures[i].empty(),
+                     "--table: no row that is published is of ", name);
   }
   RINGSPAN_REQUIRE(any, "--published: no row is about memory");
   return figures;
@@ -83,8 +60,8 @@ std::vector<std::vector<MemoryFigure>> figures(const MemoryOptions& options) {
 int compare(const MemoryOptions& options) {
   require_known(options.tables);
   const std::vector<std::vector<MemoryFigure>> all = figures(options);
-  Csv csv(options.csv,
-          {"table", "system", "figure", "row", "what", "published", "computed", "error", "commit"});
+  NewCsv csv(options.csv, {"table", "system", "figure", "row", "what", "published", "computed",
+                           "error", "commit"});
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].empty()) continue;
     const MemoryTable& table = memory_tables()[i];
@@ -103,8 +80,8 @@ int compare(const MemoryOptions& options) {
 }
 
 int count(const MemoryProblem& problem, const std::string& path) {
-  Csv csv(path, {"model", "sequence_length", "batch", "tensor", "ranks", "what", "bytes_per_rank",
-                 "commit"});
+  NewCsv csv(path, {"model", "sequence_length", "batch", "tensor", "ranks", "what",
+                    "bytes_per_rank", "commit"});
   fmt::print("{}, batch {} x {} tokens, tensor {}: MiB of one rank, by formulas\n  {:<50}",
              problem.model.name, problem.batch, problem.sequence_length, problem.tensor, "ranks");
   for (const std::int64_t ranks : problem.ranks) fmt::print(" {:>11}", ranks);
@@ -122,8 +99,8 @@ int count(const MemoryProblem& problem, const std::string& path) {
 }
 
 int measure(const MeasuredProblem& problem, const std::string& path) {
-  Csv csv(path, {"sequence_length", "mode", "ranks", "kept_per_layer", "formula",
-                 "megatron_sp_layer", "peak", "commit"});
+  NewCsv csv(path, {"sequence_length", "mode", "ranks", "kept_per_layer", "formula",
+                    "megatron_sp_layer", "peak", "commit"});
   fmt::print("measured: {} tokens over a zigzag ring, fp32, KiB of the rank that has most\n{:>50}",
              problem.sequence_length, "ranks");
   for (const std::int64_t ranks : problem.ranks) fmt::print(" {:>9}", ranks);

@@ -3,18 +3,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/commit.hpp"
 #include "bench/machine.hpp"
-#include "bench/rows/csv_line.hpp"
+#include "bench/rows/new_csv.hpp"
 #include "bench/sweep.hpp"
 #include "bench/train/training.hpp"
 #include "comm/error.hpp"
@@ -61,59 +61,92 @@ class Printer {
     std::fflush(stdout);
   }
 
-  /// Against the same steps on one rank.
-  void compare(const std::vector<TrainedStep>& many, const std::vector<TrainedStep>& one) const {
+  /// Against the same steps on one rank; false if they are nothing to compare.
+  bool compare(const std::vector<TrainedStep>& many, const std::vector<TrainedStep>& one) const {
     fmt::print("\n{:>5} {:>14} {:>14} {:>12}\n", "step", fmt::format("{} ranks", options_.ranks()),
                "one rank", "difference");
     double largest = 0;
     for (std::size_t i = 0; i < many.size(); ++i) {
       const double difference = many[i].loss - one[i].loss;
-      largest = std::max(largest, std::abs(difference) / one[i].loss);
+      const double share = difference == 0 ? 0 : std::abs(difference) / one[i].loss;
+      if (std::isnan(share) || share > largest) largest = share;  // one that is no number stays
       fmt::print("{:>5} {:>14.9f} {:>14.9f} {:>12.2e}\n", many[i].step, many[i].loss, one[i].loss,
                  difference);
     }
     fmt::print("largest difference: {:.2e} of the loss\n", largest);
+    if (std::isfinite(largest)) return true;
+    fmt::print("there are losses that are no finite numbers, which cannot be compared\n");
+    return false;
   }
 
  private:
   const TrainOptions& options_;
 };
 
-void write_csv(const TrainOptions& options, const std::vector<TrainedStep>& many,
-               const std::vector<TrainedStep>& one) {
-  std::ofstream stream(options.csv);
-  stream << "machine,commit,variant,dtype,transport,mesh,ranks,schedule,recompute,offload,"
-            "mlp_tiles,blockwise,loss_tiles,sequence_length,batch,step,loss,loss_on_one_rank,"
-            "seconds,tokens_per_s,activation_bytes_per_rank,parameter_bytes_per_rank\n";
+NewCsv::Fields header() {
+  return {"machine",
+          "commit",
+          "variant",
+          "dtype",
+          "transport",
+          "mesh",
+          "ranks",
+          "schedule",
+          "recompute",
+          "offload",
+          "mlp_tiles",
+          "blockwise",
+          "loss_tiles",
+          "sequence_length",
+          "batch",
+          "layers",
+          "hidden",
+          "heads",
+          "kv_heads",
+          "learning_rate",
+          "seed",
+          "step",
+          "loss",
+          "loss_on_one_rank",
+          "seconds",
+          "tokens_per_s",
+          "activation_bytes_per_rank",
+          "parameter_bytes_per_rank"};
+}
+
+/// `one` is the same step on one rank, or null.
+NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
+                      const TrainedStep* one) {
   const model::MemoryOptions& memory = options.memory;
-  for (std::size_t i = 0; i < many.size(); ++i) {
-    const TrainedStep& step = many[i];
-    stream << csv_line(
-        std::vector<std::string>{this_machine().name(),
-                                 kCommit,
-                                 std::string(name(options.config.variant)),
-                                 std::string(name(options.config.dtype)),
-                                 options.transport,
-                                 name(options.mesh),
-                                 std::to_string(options.ranks()),
-                                 options.schedule,
-                                 std::string(name(memory.recompute)),
-                                 std::to_string(memory.offload),
-                                 std::to_string(memory.mlp_tiles),
-                                 std::to_string(memory.blockwise),
-                                 std::to_string(memory.loss_tiles),
-                                 std::to_string(options.length),
-                                 std::to_string(options.batch),
-                                 std::to_string(step.step),
-                                 fmt::format("{}", step.loss),
-                                 one.empty() ? "" : fmt::format("{}", one[i].loss),
-                                 fmt::format("{:.6g}", step.seconds),
-                                 fmt::format("{:.6g}", tokens_per_second(options, step)),
-                                 std::to_string(step.activation_bytes),
-                                 std::to_string(step.parameter_bytes)});
-  }
-  stream.close();
-  if (!stream) throw Error(ErrorKind::system, concat("--csv: cannot write ", options.csv));
+  const model::ModelConfig& config = options.config;
+  return {this_machine().name(),
+          kCommit,
+          std::string(name(config.variant)),
+          std::string(name(config.dtype)),
+          options.transport,
+          name(options.mesh),
+          std::to_string(options.ranks()),
+          options.schedule,
+          std::string(name(memory.recompute)),
+          std::to_string(memory.offload),
+          std::to_string(memory.mlp_tiles),
+          std::to_string(memory.blockwise),
+          std::to_string(memory.loss_tiles),
+          std::to_string(options.length),
+          std::to_string(options.batch),
+          std::to_string(config.layers),
+          std::to_string(config.hidden),
+          std::to_string(config.heads),
+          std::to_string(config.kv_heads),
+          fmt::format("{}", options.optimizer.learning_rate),
+          std::to_string(config.seed),
+          std::to_string(step.step),
+          fmt::format("{}", step.loss),
+          one ? fmt::format("{}", one->loss) : "",
+          fmt::format("{:.6g}", step.seconds),
+          fmt::format("{:.6g}", tokens_per_second(options, step)),
+          std::to_string(step.activation_bytes),
+          std::to_string(step.parameter_bytes)};
 }
 
 /// In the first process, while the others wait; all of them throw what it throws.
@@ -135,17 +168,26 @@ void in_first(const Processes& processes, const std::function<void()>& body) {
 }  // namespace
 
 int train(const TrainOptions& options, const Processes& processes) {
+  std::optional<NewCsv> csv;  // of the first process
   const std::string text = processes.told_by_first([&] {
-    RINGSPAN_REQUIRE(options.csv.empty() || !std::filesystem::exists(options.csv),
-                     "--csv: ", options.csv, " is there already");
-    return read(options);
+    std::string all = read(options);
+    csv.emplace(options.csv, header());
+    return all;
   });
   const Printer printer(options);
   std::vector<TrainedStep> many, one;
+  // One rank goes first, so that every row is whole when it is written.
+  if (options.compare) {
+    in_first(processes, [&] {
+      train_on("threads", alone(options), text,
+               [&](const TrainedStep& step) { one.push_back(step); });
+    });
+  }
   const auto report = [&](const TrainedStep& step) {
     if (many.empty()) printer.begin();
     many.push_back(step);
     printer.print(step);
+    csv->append(fields(options, step, options.compare ? &one[many.size() - 1] : nullptr));
   };
   const auto train_here = [&] { train_on(options.transport, options, text, report); };
   if (comm::backend(options.transport).process) {
@@ -153,15 +195,9 @@ int train(const TrainOptions& options, const Processes& processes) {
   } else {
     in_first(processes, train_here);
   }
-  in_first(processes, [&] {
-    if (options.compare) {
-      train_on("threads", alone(options), text,
-               [&](const TrainedStep& step) { one.push_back(step); });
-      printer.compare(many, one);
-    }
-    if (!options.csv.empty()) write_csv(options, many, one);
-  });
-  return kExitOk;
+  const std::string compared = processes.told_by_first(
+      [&] { return std::string(!options.compare || printer.compare(many, one) ? "" : "failed"); });
+  return compared.empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace ringspan::bench

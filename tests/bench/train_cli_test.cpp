@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <regex>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ class TrainCliTest : public CommandTest {
 TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--mesh", "expert=2"}, "--mesh: mesh: unknown axis 'expert'");
   expect_refused({"train", "--mesh", "pipeline=2"}, "pipeline is 2");
+  expect_refused({"train", "--mesh", "data=65536x65536"},
+                 "--mesh: shard=65536,replicate=65536 has");
+  expect_refused({"train", "--mesh", "ulysses=65536,ring=65537"}, "has too many ranks");
+  expect_refused(
+      {"train", "--heads", "1073741824", "--kv-heads", "1073741824", "--head-dim", "1073741824"},
+      "heads 1073741824, kv_heads 1073741824, head_dim 1073741824, ");
   expect_refused({"train", "--mesh", "tensor=3"}, "which does not divide the 4 KV heads");
   expect_refused({"train", "--mesh", "data=5"},
                  "--batch: 4 samples for 5 data-parallel ranks; each needs at least one");
@@ -66,9 +73,25 @@ TEST_F(TrainCliTest, WritesARowPerStep) {
   const std::string csv = text("a.csv");
   EXPECT_THAT(csv, StartsWith("machine,commit,variant,dtype,transport,mesh,ranks,schedule,"));
   EXPECT_THAT(csv, HasSubstr(",gpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,full,1,3,1,2,"
-                             "37,4,1,"));
+                             "37,4,1,24,8,4,0.001,1,1,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 3);
-  expect_refused({"train", "--csv", path("a.csv")}, "a.csv is there already");
+  expect_refused({"train", "--csv", path("a.csv")}, "a.csv exists; give another name");
+}
+
+TEST_F(TrainCliTest, ARunThatIsRefusedLeavesNoFile) {
+  expect_refused({"train", "--csv", "/nonexistent/a.csv"}, "cannot write /nonexistent/a.csv");
+  expect_refused({"train", "--schedule", "halo", "--csv", path("c.csv")}, "halo: a query of mask");
+  EXPECT_FALSE(std::filesystem::exists(path("c.csv")));
+}
+
+TEST_F(TrainCliTest, LossesThatAreNoNumbersCannotBeCompared) {
+  const Outcome outcome =
+      train({"--steps", "4", "--learning-rate", "1e30", "--compare", "--csv", path("d.csv")});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("largest difference: nan of the loss"));
+  EXPECT_THAT(outcome.out, HasSubstr("no finite numbers"));
+  const std::string csv = text("d.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 4);
 }
 
 TEST_F(TrainCliTest, LearnsAnyFile) {
