@@ -123,13 +123,16 @@ TEST_F(MemoryCliTest, CountsAModelOnSeveralNumbersOfRanks) {
 TEST_F(MemoryCliTest, TensorParallelRanksCutHeadsAndNorms) {
   const auto all =
       rows({"--model", "gpt3-175b", "--seq", "2Ki", "--tensor", "8", "--ranks", "8,16"});
+  int found = 0;
   for (const Row& row : all) {
     if (row.at("what") == "a layer keeps, with scores recomputed") {
+      ++found;
       const double ranks = std::stod(row.at("ranks"));
       // 32/34 of Megatron's 34 sbh / t: no dropout.
       EXPECT_NEAR(std::stod(row.at("bytes_per_rank")) / (32 * 2048 * 12288.0 / ranks), 1, 1e-5);
     }
   }
+  EXPECT_EQ(found, 2);
 }
 
 // To the byte, and what is at work besides falls with the ranks, too.
@@ -165,6 +168,8 @@ TEST_F(MemoryCliTest, RefusesWithOneLine) {
   expect_refused({"memory", "--published", path("none.csv")}, "none.csv");
   write("other.csv", "system,metric\nnobody,speed\n");
   expect_refused({"memory", "--published", path("other.csv")}, "no row is about memory");
+  expect_refused({"memory", "--published", path("other.csv"), "--table", "alst-longest"},
+                 "no row that is published is of alst-longest");
   expect_refused({"memory", "--table", "bytes", "--csv", path("other.csv")}, "exists");
 }
 

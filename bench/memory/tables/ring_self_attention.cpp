@@ -79,11 +79,13 @@ double most_linformer_tokens(const PublishedRow& row, std::int64_t ranks, std::i
 
 MemoryFigure longest(const PublishedRow& row) {
   const std::string& metric = row["metric"];
-  const double published = row.number_behind("value", "").value_or(0);
+  const auto published = row.number_behind("value", "");
+  RINGSPAN_REQUIRE(published && *published > 0, row.place(), ": value is '", row["value"],
+                   "'; it must begin with a number above 0");
   const std::int64_t ranks = row.integer("gpus"), heads = row.integer("heads");
   if (contains(metric, "Linformer")) {
     const auto batch = static_cast<std::int64_t>(behind(row, "batch "));
-    return {row.name(), concat("Linformer on ", ranks, " ranks, tokens"), 1000 * published,
+    return {row.name(), concat("Linformer on ", ranks, " ranks, tokens"), 1000 * *published,
             most_linformer_tokens(row, ranks, batch)};
   }
   const bool of_batch = contains(metric, "batch");
@@ -95,7 +97,7 @@ MemoryFigure longest(const PublishedRow& row) {
   };
   return {row.name(),
           concat(of_batch ? "batch" : "sequence", " on ", ranks, " ranks, over tensor parallelism"),
-          published, on(RsaSplit::sequence, ranks) / on(RsaSplit::tensor, heads)};
+          *published, on(RsaSplit::sequence, ranks) / on(RsaSplit::tensor, heads)};
 }
 
 }  // namespace
