@@ -10,9 +10,8 @@ namespace ringspan::model {
 ///   none            all: x; q, k, v, out, lse; y; the MLP's hidden values
 ///   selective       all but the MLP's hidden values. (Megatron-SP recomputes the scores of
 ///                   attention instead; kernels that never store them leave the MLP the largest.)
-///   selective_plus  x, and attention's out and lse: attention never runs forward again
-///   (LoongTrain's
-///                   Selective Checkpoint++, DISTFLASHATTN's remat-aware checkpointing)
+///   selective_plus  x, and attention's out and lse: attention never runs forward again. (Called
+///                   Selective Checkpoint++ in LoongTrain, and remat-aware in DISTFLASHATTN.)
 ///   full            x alone
 enum class Recompute { none, selective, selective_plus, full };
 

@@ -17,12 +17,12 @@ struct RankRows {
 
 /// Bytes of the device that a Block keeps from its forward pass for its backward pass, with a
 /// schedule that saves the lse alone, as rings do. Of each row, in elements of config.dtype:
-///   x, unless offloaded                                 hidden            of the piece
-///   y, with nothing or the MLP alone recomputed         hidden            of the piece; not
-///   blockwise q, k, v, likewise                (heads + 2 kv_heads) head_dim/tensor  of the shard
-///   out and lse, unless all is recomputed   heads (head_dim + 1)/tensor    of the shard
-///   what goes into the activation, with nothing recomputed and no tiles
-///                                       1 or (gated) 2 mlp_hidden/tensor   of the shard
+///   x, unless offloaded                     hidden, of the piece
+///   y, with nothing or the MLP recomputed   hidden, of the piece; not blockwise
+///   q, k, v, likewise                       (heads + 2 kv_heads) head_dim/tensor, of the shard
+///   out and lse, unless all is recomputed   heads (head_dim + 1)/tensor, of the shard
+///   what goes into the activation, with     1 or (gated) 2 mlp_hidden/tensor, of the shard
+///     nothing recomputed and no tiles
 /// Megatron-SP's layer (LayerShare) also keeps what norms and the activation make of these; here
 /// that is computed again.
 std::int64_t kept_by_block(const ModelConfig& config, const MemoryOptions& memory,

@@ -37,9 +37,10 @@ struct LayerBytes {
 /// al. (arXiv 2205.05198), section 4, term by term, so that it also holds for grouped KV heads,
 /// gated MLPs and sequence-parallel ranks. Their layer, with s tokens, b samples, h hidden, a heads
 /// and t tensor-parallel ranks:
-///   eq. 1  on one rank            sbh (34 + 5as/h): attention 11sbh + 5as^2b, MLP 19sbh, norms
-///   4sbh eq. 2  tensor parallel        sbh (10 + 24/t + 5as/(ht)) eq. 4  with sequence parallel
-///   sbh/t (34 + 5as/h) table 2, scores recomputed    without the term 5as/h
+///   eq. 1  on one rank           sbh (34 + 5as/h): attention 11sbh + 5as^2b, MLP 19sbh, norms 4sbh
+///   eq. 2  tensor parallel       sbh (10 + 24/t + 5as/(ht))
+///   eq. 4  sequence parallel     sbh/t (34 + 5as/h)
+///   table 2, scores recomputed   without the term 5as/h
 LayerBytes layer_activation_bytes(const LayerShare& share);
 
 /// What is kept of a layer that is recomputed as a whole: its input, 2sbh.
