@@ -4,7 +4,7 @@
 import csv
 from pathlib import Path
 
-from .read_rows import BadInput, real_number
+from .read_rows import WHOLE_NUMBER, BadInput, real_number
 
 ABOUT = (
     "machine commit variant dtype transport mesh ranks schedule recompute offload mlp_tiles blockwise "
@@ -33,6 +33,11 @@ class Training:
         if not rows:
             raise BadInput(f"{path}: has no steps")
         self.about = {name: rows[0][1][name] for name in ABOUT}
+        length = self.about["sequence_length"] or ""
+        if not WHOLE_NUMBER.fullmatch(length):
+            raise BadInput(
+                f"{path}:{rows[0][0]}: sequence_length is {length!r}; expected a whole number"
+            )
         self.steps = [self.numbers(line, row) for line, row in rows]
         if any(row[name] != self.about[name] for _, row in rows for name in ABOUT):
             raise BadInput(f"{path}: has steps of several runs; give each a file of its own")
@@ -45,6 +50,10 @@ class Training:
                 raise BadInput(
                     f"{self.path}:{line}: {name} is {row[name]!r}; expected a finite number"
                 )
+        if values[OPTIONAL] is not None and values[OPTIONAL] <= 0:
+            raise BadInput(
+                f"{self.path}:{line}: {OPTIONAL} is {row[OPTIONAL]!r}; expected a number above 0"
+            )
         return values
 
     def compared(self):

@@ -81,6 +81,11 @@ def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
         ([], "run.csv: has no steps"),
         ([step(1, "high")], "run.csv:2: loss is 'high'; expected a finite number"),
         ([step(1, 5.0, "?")], "run.csv:2: loss_on_one_rank is '?'; expected a finite number"),
+        ([step(1, 5.0, 0)], "run.csv:2: loss_on_one_rank is '0'; expected a number above 0"),
+        (
+            [step(1, 5.0, sequence_length="abc")],
+            "run.csv:2: sequence_length is 'abc'; expected a whole number",
+        ),
         (
             [step(1, 5.0), step(2, 4.0, ranks=2)],
             "run.csv: has steps of several runs; give each a file of its own",
