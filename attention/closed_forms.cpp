@@ -141,8 +141,7 @@ class PassTraffic {
     }
     const std::vector<comm::Place> ring = groups(0).ring;
     const int size = static_cast<int>(ring.size());
-    ring_.emplace(problem, choice_.layout, size,
-                  has_two_rings() ? ring_order(options.inner_ring, ring).inner_ranks : size,
+    ring_.emplace(problem, choice_.layout, size, has_two_rings() ? order(ring).inner_ranks : size,
                   pass == Pass::backward ? options.backward : BackwardForm::kv);
   }
 
@@ -184,14 +183,19 @@ class PassTraffic {
     return choice_.family == ScheduleChoice::Family::double_ring || options_.inner_ring > 0;
   }
 
+  RingOrder order(const std::vector<comm::Place>& ring) const {
+    return choice_.family == ScheduleChoice::Family::usp ? usp_ring_order(options_.inner_ring, ring)
+                                                         : ring_order(options_.inner_ring, ring);
+  }
+
   Group ring_group(const UspGroups& groups) const {
     Group ring{{}, groups.ring_rank, world_.costs};
     for (const comm::Place& place : groups.ring) ring.nodes.push_back(place.node);
     if (!has_two_rings()) return ring;
-    const std::vector<int> order = ring_order(options_.inner_ring, groups.ring).ranks;
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      ring.nodes[place] = groups.ring[order[place]].node;
-      if (order[place] == groups.ring_rank) ring.rank = static_cast<int>(place);
+    const std::vector<int> ranks = order(groups.ring).ranks;
+    for (std::size_t place = 0; place < ranks.size(); ++place) {
+      ring.nodes[place] = groups.ring[ranks[place]].node;
+      if (ranks[place] == groups.ring_rank) ring.rank = static_cast<int>(place);
     }
     return ring;
   }

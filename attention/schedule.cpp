@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <utility>
-#include <vector>
 
+#include "attention/schedules/ring_levels.hpp"
 #include "attention/schedules/schedule_choice.hpp"
 #include "attention/schedules/usp_position.hpp"
 #include "comm/error.hpp"
@@ -49,17 +49,15 @@ void require_valid(const Mask& mask) {
 
 std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kernels,
                                    const ScheduleChoice& choice, const ScheduleOptions& options) {
-  std::vector<comm::Place> places;
-  for (int rank = 0; rank < comm.size(); ++rank) places.push_back(comm.place(rank));
   const UspPosition at =
-      usp_positions(options.ulysses_degree, options.placement, places)[comm.rank()];
+      usp_positions(options.ulysses_degree, options.placement, places(comm))[comm.rank()];
   const comm::Communicator ulysses = comm.split(at.ring_rank, at.ulysses_rank);
   const comm::Communicator ring = comm.split(at.ulysses_rank, at.ring_rank);
-  std::unique_ptr<Schedule> inner =
-      options.inner_ring == 0
-          ? make_ring(ring, kernels, choice.layout, options.backward)
-          : make_double_ring(ring, kernels, choice.layout, options.inner_ring, options.backward);
-  return make_ulysses(ulysses, kernels, std::move(inner), options.all_to_all, choice.head_groups);
+  const RingLevels levels = options.inner_ring == 0
+                                ? one_ring(ring)
+                                : two_rings(ring, usp_ring_order(options.inner_ring, places(ring)));
+  return make_ulysses(ulysses, kernels, make_ring(levels, kernels, choice.layout, options.backward),
+                      options.all_to_all, choice.head_groups);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "attention/schedules/ring_levels.hpp"
 #include "attention/schedules/shard_contract.hpp"
 #include "attention/schedules/stationary_queries.hpp"
+#include "attention/schedules/usp_position.hpp"
 
 namespace ringspan::attention {
 namespace {
@@ -195,15 +196,21 @@ class Ring final : public Schedule {
 
 }  // namespace
 
+std::unique_ptr<Schedule> make_ring(const RingLevels& levels, Kernels& kernels, LayoutKind layout,
+                                    BackwardForm backward) {
+  return std::make_unique<Ring>(levels, kernels, layout, backward);
+}
+
 std::unique_ptr<Schedule> make_ring(comm::Communicator comm, Kernels& kernels, LayoutKind layout,
                                     BackwardForm backward) {
-  return std::make_unique<Ring>(one_ring(comm), kernels, layout, backward);
+  return make_ring(one_ring(comm), kernels, layout, backward);
 }
 
 std::unique_ptr<Schedule> make_double_ring(comm::Communicator comm, Kernels& kernels,
                                            LayoutKind layout, int inner_ring,
                                            BackwardForm backward) {
-  return std::make_unique<Ring>(two_rings(comm, inner_ring), kernels, layout, backward);
+  const RingOrder order = ring_order(inner_ring, places(comm));
+  return make_ring(two_rings(comm, order), kernels, layout, backward);
 }
 
 }  // namespace ringspan::attention

@@ -4,14 +4,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention/schedules/ring_order.hpp"
-
 namespace ringspan::attention {
 
-RingLevels two_rings(const comm::Communicator& comm, int inner_ring) {
-  std::vector<comm::Place> places;
-  for (int rank = 0; rank < comm.size(); ++rank) places.push_back(comm.place(rank));
-  const RingOrder order = ring_order(inner_ring, places);
+RingLevels two_rings(const comm::Communicator& comm, const RingOrder& order) {
   const bool in_order = std::is_sorted(order.ranks.begin(), order.ranks.end());
   const auto at = std::find(order.ranks.begin(), order.ranks.end(), comm.rank());
   const comm::Communicator all =

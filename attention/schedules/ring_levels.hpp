@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 
+#include "attention/schedule.hpp"
+#include "attention/schedules/ring_order.hpp"
 #include "attention/schedules/ring_steps.hpp"
 #include "comm/communicator.hpp"
 
@@ -20,9 +23,12 @@ struct RingLevels {
 /// One ring in the order of the ranks.
 inline RingLevels one_ring(const comm::Communicator& comm) { return {comm, comm, {}}; }
 
-/// Inner rings of `inner_ring` ranks close to each other, of as many as a node has if that is 0;
-/// one ring if that is 1 or all. Collective. Throws invalid_argument, listing the legal numbers,
-/// unless it divides the ranks.
-RingLevels two_rings(const comm::Communicator& comm, int inner_ring);
+/// Inner rings of consecutive ranks in this order and an outer one; one ring if one holds all.
+/// Collective.
+RingLevels two_rings(const comm::Communicator& comm, const RingOrder& order);
+
+/// Ring attention around them.
+std::unique_ptr<Schedule> make_ring(const RingLevels& levels, Kernels& kernels, LayoutKind layout,
+                                    BackwardForm backward);
 
 }  // namespace ringspan::attention

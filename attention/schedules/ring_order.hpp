@@ -20,4 +20,9 @@ struct RingOrder {
 /// invalid_argument, listing the legal numbers, unless it divides the ranks.
 RingOrder ring_order(int inner_ring, std::span<const comm::Place> places);
 
+/// The same with the ranks as they are, of a ring of usp. Ranks of different rings that share an
+/// inner shard stand in the same place of theirs; an order by what each ring's nodes are would
+/// part them.
+RingOrder usp_ring_order(int inner_ring, std::span<const comm::Place> places);
+
 }  // namespace ringspan::attention

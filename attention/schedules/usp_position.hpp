@@ -8,6 +8,13 @@
 
 namespace ringspan::attention {
 
+/// [rank].
+inline std::vector<comm::Place> places(const comm::Communicator& comm) {
+  std::vector<comm::Place> places;
+  for (int rank = 0; rank < comm.size(); ++rank) places.push_back(comm.place(rank));
+  return places;
+}
+
 /// Where a rank stands in the two dimensions of usp.
 struct UspPosition {
   int ulysses_degree = 1, ulysses_rank = 0;

@@ -237,7 +237,8 @@ TEST(DoubleRingScheduleTest, IllegalInnerRingsAreRefusedWithTheLegalOnes) {
   EXPECT_THAT(refusal({"double_ring"}, {.ranks = 5, .ranks_per_node = 2}),
               HasSubstr("inner_ring must be given, since nodes have 2 or 1 ranks"));
   EXPECT_THAT(refusal({"usp", {.ulysses_degree = 2, .inner_ring = 4}}, {.ranks = 4}),
-              AllOf(HasSubstr("2 ranks of its ring"), HasSubstr("legal are 1, 2")));
+              AllOf(HasSubstr("usp: an inner_ring of 4"), HasSubstr("2 ranks of its ring"),
+                    HasSubstr("legal are 1, 2")));
 }
 
 TEST(RingFormTest, OptionsThatAScheduleDoesNotHaveAreRefusedByName) {

@@ -256,6 +256,11 @@ TEST_F(ScheduleTest, UspFollowsNodesThatItsDegreeDoesNotDivide) {
           << describe(usp);
     }
   }
+  // The ring of each rank of a pair is on other nodes, two of eight ranks' pairs across two.
+  if (!comm::test::enough_processes(8)) return;
+  const NamedSchedule inner_rings{"usp", {.ulysses_degree = 2, .inner_ring = 2}};
+  EXPECT_TRUE(run_and_compare(inner_rings, problem_, inputs, expected,
+                              {.ranks = 8, .ranks_per_node = 3, .deadline = 20}));
 }
 
 // Composition instead of options: ulysses takes any inner schedule, itself included.

@@ -218,7 +218,7 @@ TEST(TrafficTest, EqualsTheClosedFormsAcrossNodesOfAnySizeAndOrder) {
   Problem problem = make_problem("causal", 29, shape(8, 4));
   problem.sinks = true;
   for (const auto& [ranks, ranks_per_node] :
-       std::vector<std::pair<int, int>>{{4, 2}, {5, 4}, {6, 2}, {7, 3}, {8, 2}}) {
+       std::vector<std::pair<int, int>>{{4, 2}, {5, 4}, {6, 2}, {7, 3}, {8, 2}, {8, 3}}) {
     if (!comm::test::enough_processes(ranks)) continue;
     for (const auto& costs : kCosts) {
       // Ranks of a node are no neighbours in the group.
