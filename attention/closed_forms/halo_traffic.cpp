@@ -37,7 +37,10 @@ class HaloTokens {
     if (last < first) return 0;
     std::int64_t begin = keys.first, end = keys.first + keys.count;
     if (owner < viewer) begin = std::max({begin, first - left_, document(first).first});
-    if (owner > viewer) end = std::min({end, last + right_ + 1, document(last).second});
+    if (owner > viewer) {
+      end = std::min(end, document(last).second);
+      end = last + 1 + std::min(right_, end - last - 1);  // the bound may be any 64 bits
+    }
     return std::max<std::int64_t>(end - begin, 0);
   }
 

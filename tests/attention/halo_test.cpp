@@ -112,6 +112,12 @@ TEST(HaloTest, ReachesAsFarAsTheWindowDoes) {
   EXPECT_EQ(backward_traffic("halo", {}, problem, world(8), 0), Traffic{});
 }
 
+TEST(HaloTest, TakesABoundOf64Bits) {
+  const Problem problem = make_problem("window:0:9223372036854775807", 32, kShape);
+  EXPECT_EQ(forward_traffic("halo", {}, problem, world(2), 1), (Traffic{16 * kTokenBytes, 1}));
+  EXPECT_EQ(forward_traffic("halo", {}, problem, world(2), 0), Traffic{});
+}
+
 // Ranks 0 and 1 of two share a document of 10 tokens, 6 of them on rank 0.
 TEST(HaloTest, StopsAtTheDocument) {
   Problem problem = make_problem("window:20", 32, kShape);
