@@ -46,9 +46,7 @@ std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& devic
     for (const KernelFamily& family : families) {
       if (family.name != name) continue;
       const bool modelled = families.data() != kernel_families().data();
-      RINGSPAN_REQUIRE(modelled || device.host_reaches_memory(), "kernel '", name,
-                       "' runs on the host, which does not reach memory of device '", device.name(),
-                       "'");
+      if (!modelled) require_host_memory(name, device);
       return family.make(device);
     }
   }

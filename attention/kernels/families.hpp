@@ -15,6 +15,13 @@ std::unique_ptr<Kernels> make_cpu_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_reproducible_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_null_kernels(comm::Device& device);
 
+/// Throws invalid_argument on a device whose memory kernels of the host cannot use.
+inline void require_host_memory(std::string_view kernels, const comm::Device& device) {
+  RINGSPAN_REQUIRE(device.host_reaches_memory(), "kernel '", kernels,
+                   "' runs on the host, which does not reach memory of device '", device.name(),
+                   "'");
+}
+
 /// Throws invalid_argument for shapes that ask for reproducible sums, which these kernels have not.
 inline void require_plain_sums(std::string_view kernels, const Shape& shape) {
   RINGSPAN_REQUIRE(!shape.reproducible, "the ", kernels,

@@ -130,12 +130,7 @@ class LinearKernels final : public Kernels {
                       cover_keys(keys, tile, i, block.k, block.v, b, g);
                       const Row query{b, token(tile.queries, i), h};
                       const Values features = phi(load_row(block.q, query));
-                      store(partial.max.data, partial.max.dtype, partial.max.offset(b, query.t, h),
-                            0);
-                      add(partial.sum, query, 0, block.logits.scale * dot(features, keys.z()));
-                      for (std::int64_t d = 0; d < block.v.head_dim; ++d) {
-                        add(partial.out, query, d, block.logits.scale * keys.times(features, d));
-                      }
+                      add_row(partial, query, keys, features, block.logits.scale);
                       device_.poll();
                     }
                   });
@@ -158,7 +153,7 @@ class LinearKernels final : public Kernels {
                       queries.cover(queries_of(tile, j), [&](std::int64_t i) {
                         const Row query{b, token(tile.queries, i), h};
                         Values features = phi(load_row(block.q, query));
-                        const double e = std::exp(-load(block.lse, query));
+                        const double e = inverse_sum(block.lse, query);
                         for (double& feature : features) feature *= e;
                         queries.add(features, load_row(block.d_out, query),
                                     load(block.delta, query));
@@ -205,10 +200,27 @@ class LinearKernels final : public Kernels {
     });
   }
 
+  // A row all of whose weights are too small to be stored stays one that saw nothing.
+  static void add_row(const Partial& partial, const Row& query, const Sums& keys,
+                      const Values& features, double scale) {
+    add(partial.sum, query, 0, scale * dot(features, keys.z()));
+    if (load(partial.sum, query) == 0) return;
+    store(partial.max.data, partial.max.dtype, partial.max.offset(query.b, query.t, query.h), 0);
+    for (std::int64_t d = 0; d < partial.out.head_dim; ++d) {
+      add(partial.out, query, d, scale * keys.times(features, d));
+    }
+  }
+
+  /// 1 / sum of the weights, and 0 of rows that saw nothing.
+  static double inverse_sum(const ConstTensorView& lse, const Row& query) {
+    const double log_sum = load(lse, query);
+    return std::isinf(log_sum) ? 0 : std::exp(-log_sum);
+  }
+
   static void differentiate_query(const BackwardBlock& block, const Sums& keys, const Row& query,
                                   const TensorView& dq) {
     const Values q = load_row(block.q, query), d_out = load_row(block.d_out, query);
-    const double e = block.logits.scale * std::exp(-load(block.lse, query));
+    const double e = block.logits.scale * inverse_sum(block.lse, query);
     const double delta = load(block.delta, query);
     for (std::size_t d = 0; d < q.size(); ++d) {
       const double d_phi = e * (keys.times(d, d_out) - delta * keys.z()[d]);
@@ -235,6 +247,7 @@ class LinearKernels final : public Kernels {
 }  // namespace
 
 std::unique_ptr<Kernels> make_linear_kernels(comm::Device& device) {
+  require_host_memory("linear", device);
   return std::make_unique<LinearKernels>(device);
 }
 

@@ -5,6 +5,7 @@
 
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
+#include "tests/attention/modelled_device.hpp"
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
@@ -147,6 +148,18 @@ TEST(LinearTest, TakesNarrowTensors) {
   expect_matches({"ulysses"}, make_problem("causal", 29, shape(6, 3, DType::f32)), 3);
 }
 
+// exp(-120) is below all fp32 numbers.
+TEST(LinearTest, RowsWhoseWeightsAreTooSmallSeeNothing) {
+  const Problem problem = make_problem("causal", 8, shape(2, 1, DType::f32));
+  OracleInputs inputs = random_inputs(problem, 1);
+  for (double& value : inputs.q.values) value = -120;
+  const WholeResults actual = run_linear({"ring"}, problem, inputs, 1);
+  for (const double lse : actual.lse.values) EXPECT_TRUE(std::isinf(lse) && lse < 0) << lse;
+  for (const Array* zeros : {&actual.out, &actual.dq, &actual.dk, &actual.dv}) {
+    EXPECT_THAT(zeros->values, testing::Each(0.0));
+  }
+}
+
 TEST(LinearTest, WhatHasNoMeaningIsRefusedWhenPlanned) {
   const auto refusal = [](const Problem& problem) -> std::string {
     try {
@@ -163,6 +176,19 @@ TEST(LinearTest, WhatHasNoMeaningIsRefusedWhenPlanned) {
   problem.softcap = {};
   problem.softmax_scale = -1;
   EXPECT_THAT(refusal(problem), HasSubstr("softmax_scale is -1"));
+}
+
+TEST(LinearTest, IsRefusedWhereTheHostDoesNotReachTheMemory) {
+  ModelledDevice device{{}};
+  device.host_reaches = false;
+  for (const bool linear : {false, true}) {
+    try {
+      (void)(linear ? make_linear_kernels(device) : make_kernels("cpu", device));
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("runs on the host"));
+    }
+  }
 }
 
 }  // namespace

@@ -24,8 +24,10 @@ class ModelledDevice final : public comm::Device {
   explicit ModelledDevice(comm::Gpu gpu) { cluster_.gpu = std::move(gpu); }
 
   std::vector<Call> calls;
+  bool host_reaches = true;
 
   std::string_view name() const override { return "simulated"; }
+  bool host_reaches_memory() const override { return host_reaches; }
   comm::Buffer allocate(std::int64_t) override { return {}; }
   comm::MemoryUse memory() const override { return {}; }
   void reset_peak() override {}
