@@ -15,13 +15,15 @@ struct PlanSaved : Saved {
   bool filled = false;
 };
 
-/// Throws invalid_argument if another plan made it.
+/// Unfilled until the pass is over: one that fails leaves a mixture. Throws invalid_argument if
+/// another plan made it.
 template <typename Own>
 Own* saved_to_fill(const Plan& plan, Saved* saved) {
   if (!saved) return nullptr;
   auto* const own = dynamic_cast<Own*>(saved);
   RINGSPAN_REQUIRE(own && own->plan == plan.identity(),
                    "saved is not from make_saved() of this plan");
+  own->filled = false;
   return own;
 }
 

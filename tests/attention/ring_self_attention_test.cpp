@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to ring_self_attention: its traffic as the paper counts it, and its memory.
+// What is particular to ring_self_attention: its traffic as the paper counts it, and its memory;
+// and what any Saved promises.
 #include "attention/closed_forms.hpp"
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
@@ -67,7 +68,7 @@ TEST(RingSelfAttentionTest, KeepsScoresOfAllTokensWithTheRanksOwn) {
 }
 
 /// Any kernels, without scores.
-class FlashKernels final : public Kernels {
+class FlashKernels : public Kernels {
  public:
   void prepare(const Shape&) override {}
   std::int64_t workspace_bytes() const override { return 0; }
@@ -102,6 +103,39 @@ TEST(RingSelfAttentionTest, RefusesKernelsWithoutScoresAndLengthsBeyond64Bits) {
   EXPECT_THAT(refusal(make_problem("full", 8, {}), kernels), testing::HasSubstr("keeps scores"));
   EXPECT_THAT(refusal(make_problem("full", 1ll << 31, {}), kernels),
               testing::HasSubstr("more than 64 bits"));
+}
+
+/// Kernels that fail when told to.
+class FailingKernels final : public FlashKernels {
+ public:
+  void forward(const ForwardBlock&, const Partial&) override {
+    RINGSPAN_REQUIRE(!fails, "told to fail");
+  }
+  bool fails = false;
+};
+
+// What a failed pass leaves in a Saved is of two passes, so a backward pass does not take it.
+TEST(PlanSavedTest, IsNotFilledByAPassThatFails) {
+  const Problem problem = make_problem("full", 8, {});
+  const OracleInputs inputs = random_inputs(problem, 1);
+  comm::launch("threads", {}, [&](const comm::Communicator& comm) {
+    FailingKernels kernels;
+    const auto ring = make_ring(comm, kernels, LayoutKind::contiguous);
+    const RankTensors tensors(comm.device(), problem, ring->shard(problem.sequence), inputs);
+    const auto plan = ring->plan(problem);
+    const auto saved = plan->make_saved();
+    const auto forward = [&] { plan->forward(tensors.inputs(), tensors.outputs(), saved.get()); };
+    forward();
+    kernels.fails = true;
+    EXPECT_THROW(forward(), Error);
+    try {
+      plan->backward(tensors.inputs(), tensors.outputs(), *saved, tensors.d_out,
+                     tensors.gradients());
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("saved was not filled"));
+    }
+  });
 }
 
 }  // namespace
