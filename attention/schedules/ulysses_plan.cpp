@@ -133,15 +133,17 @@ class UlyssesPlan final : public Plan {
     const bool first = g == group.first_reader, last = g == group.last_reader;
     const QkvRow row = cut_.gradient_row(comm_.rank(), g);
     const PackedRows rows = gradients_[g].head_side();
-    const KvBlock packed{row.k(rows), row.v(rows)}, sum = shared_kv(kv_sum_);
-    const KvBlock share = first ? sum : shared_kv(kv_share_);
-    const KvBlock& kv = first && last ? packed : share;
+    const KvBlock packed{row.k(rows), row.v(rows)};
+    // Where no groups share a KV head there is no buffer to make blocks of.
+    const bool alone = first && last;
+    const KvBlock sum = alone ? packed : shared_kv(kv_sum_);
+    const KvBlock kv = first ? sum : shared_kv(kv_share_);
     inner_[g]->backward(head_inputs(kept.heads.qkv, g, inputs), {out_view(kept.heads.out[g], g)},
                         *kept.inner[g], out_view(d_out_[g], g),
                         {row.q(rows), kv.k, kv.v, sinks_of(d_sinks_.view(), g)});
     if (!first) {
-      kernels_.accumulate(share.k, sum.k);
-      kernels_.accumulate(share.v, sum.v);
+      kernels_.accumulate(kv.k, sum.k);
+      kernels_.accumulate(kv.v, sum.v);
     }
     if (last && !first) {
       kernels_.copy(sum.k, packed.k);
