@@ -7,9 +7,10 @@
 
 namespace ringspan::attention {
 
-/// Virtual time of attention whose scores are in memory: each matrix product is of whole blocks,
-/// whatever the mask shows of them, and takes the longer of its multiplications, at the GPU's peak,
-/// and of what it reads and writes. An assumption: nothing published says what it took.
+/// Virtual time of attention whose scores are in memory: each matrix product is of a whole block,
+/// however little the mask shows of it (none if nothing), and takes the longer of its
+/// multiplications, at the GPU's peak, and of what it reads and writes. An assumption: nothing
+/// published says what it took.
 class ModelledScores final : public ScoreKernels {
  public:
   ModelledScores(comm::Device& device, const comm::Gpu& gpu) : device_(device), gpu_(gpu) {}

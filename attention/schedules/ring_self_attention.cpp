@@ -166,8 +166,7 @@ class RingSelfAttentionPlan final : public Plan {
   }
 
   void sum_over_ranks(const TensorView& gradient, const TensorView& own) {
-    const auto element = sums() == DType::f64 ? comm::Element::f64 : comm::Element::f32;
-    comm::all_reduce(comm_, comm::slice(gradients_, 0, gradient.bytes()), element,
+    comm::all_reduce(comm_, comm::slice(gradients_, 0, gradient.bytes()), element(sums()),
                      comm::Reduction::sum, staging_);
     kernels_.copy(rows(gradient, keys_[comm_.rank()]), own);
   }
