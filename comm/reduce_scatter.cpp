@@ -22,6 +22,8 @@ void require_reducible(const Slice& part, std::int64_t element_bytes) {
 void reduce_scatter(const Communicator& comm, std::span<const Slice> parts, Element element,
                     Reduction reduction, Buffer staging) {
   const int rank = comm.rank(), size = comm.size();
+  RINGSPAN_REQUIRE(element != Element::reproducible || reduction == Reduction::sum,
+                   "reduce_scatter: reproducible sums have no order; they can only be summed");
   RINGSPAN_REQUIRE(std::ssize(parts) == size, "reduce_scatter: ", parts.size(), " parts for ", size,
                    " ranks; there must be one per rank");
   std::int64_t largest = 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "comm/reproducible_sum.hpp"
 #include "comm/split_evenly.hpp"
 #include "tests/comm/pattern.hpp"
 #include "tests/comm/transport_under_test.hpp"
@@ -273,6 +274,11 @@ TEST_P(CollectivesTest, RefusesBadArgumentsAndLeavesTheCommunicatorUsable) {
     EXPECT_NE(refusal([&] { all_reduce(comm, slice(small, 0, 7), Element::f32); }), "");
     EXPECT_NE(refusal([&] { all_reduce(comm, slice(eight.buffer, 2, 4), Element::f32); }), "");
     EXPECT_NE(refusal([&] { all_reduce(comm, slice(small, 0, 8), Element::f32); }), "");
+    const Slice sums = whole(comm.device().allocate(comm.size() * sizeof(ReproducibleSum)));
+    for (const Reduction order : {Reduction::min, Reduction::max}) {
+      const auto call = [&] { all_reduce(comm, sums, Element::reproducible, order); };
+      EXPECT_EQ(messages_sent(comm, [&] { EXPECT_NE(refusal(call), ""); }), 0);
+    }
     EXPECT_NE(refusal([&] { broadcast(comm, slice(small, 0, 8), 0); }), "");
     EXPECT_NE(refusal([&] { broadcast(comm, eight, -1); }), "");
     EXPECT_EQ(refusal([&] { broadcast(comm, eight, comm.size()); }),
