@@ -31,8 +31,9 @@ std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction
 class NcclFailureTest : public testing::Test {
  protected:
   ~NcclFailureTest() override {
-    for (const char* call : {"ncclKernel", "asyncError", "ncclVersion", "driverVersion", "cuInit",
-                             "cuEventQuery", "cuMemAllocAsync", "ncclGroupEnd"})
+    for (const char* call :
+         {"ncclKernel", "asyncError", "ncclVersion", "driverVersion", "cuInit", "cuEventQuery",
+          "cuMemAllocAsync", "ncclGroupEnd", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"})
       emulation_fail(call, 0, 0, 0);
   }
 };
@@ -163,6 +164,76 @@ TEST_F(NcclFailureTest, SeesThatPostsFailAndThatConnectingTakesTooLong) {
   ASSERT_TRUE(connect);
   EXPECT_EQ(connect->kind(), ErrorKind::timeout);
   EXPECT_NE(std::string(connect->what()).find("NCCL to connect"), std::string::npos);
+}
+
+/// Rank 1 survives what fails in its post, and goes on polling until rank 0 has ended.
+void survive(const Communicator& comm, const char* call, std::atomic<bool>& struck,
+             const std::atomic<bool>& over) {
+  const Slice rows{comm.device().allocate(16), 0, 2, 4, 8};
+  const Buffer in = comm.device().allocate(8);
+  emulation_fail(call, 0, 1, 3);
+  try {
+    pass_on(comm, rows, whole(in)).wait();
+    comm.device().poll();
+  } catch (const Error& error) {
+    struck = true;
+    EXPECT_EQ(error.where().sequence, 0);
+  }
+  for (const auto end = Clock::now() + std::chrono::seconds(4); !over && Clock::now() < end;) {
+    try {
+      comm.device().poll();
+    } catch (const Error&) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST_F(NcclFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
+  for (const char* call : {"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventQuery",
+                           "cuMemAllocAsync", "ncclGroupEnd"}) {
+    SCOPED_TRACE(call);
+    std::atomic<bool> ready{false}, struck{false}, over{false};
+    const auto error = failure_of({.ranks = 2, .deadline = 2}, [&](const Communicator& comm) {
+      if (comm.rank() == 1) {
+        ready.wait(false);
+        return survive(comm, call, struck, over);
+      }
+      const Buffer out = comm.device().allocate(8), in = comm.device().allocate(8);
+      ready = true;  // the fault is for the other rank
+      ready.notify_all();
+      const auto start = Clock::now();
+      while (!struck && Clock::now() < start + std::chrono::seconds(2)) std::this_thread::yield();
+      try {
+        pass_on(comm, whole(out), whole(in)).wait();
+        comm.device().synchronize(comm.deadline());
+      } catch (const Error& told) {
+        EXPECT_EQ(told.where().peer, 1) << told.what();
+      }
+      over = true;
+      EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+    });
+    EXPECT_TRUE(struck);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::system);
+    EXPECT_EQ(error->where().peer, 1);
+    EXPECT_EQ(error->where().operation, "pass_on");
+  }
+}
+
+TEST_F(NcclFailureTest, ThrowsNoSoonerThanQueuedKernelsEnd) {
+  std::atomic<bool> ended{false};
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+    barrier(comm);
+    if (comm.rank() == 1) throw std::runtime_error("boom");
+    queue_kernel(comm, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      ended = true;
+    });
+    EXPECT_THROW(comm.device().synchronize(comm.deadline()), Error);
+    EXPECT_TRUE(ended);
+  });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "rank 1: boom");
 }
 
 TEST_F(NcclFailureTest, SaysWhyItIsNotAvailable) {

@@ -56,22 +56,26 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
                                         std::span<Send> sends, std::span<Recv> recvs) {
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
-  const auto operation = std::make_shared<Operation>(gpu_);
-  operation->channel = channel;
-  operation->sequence = sequence;
-  operation->name = name;
-  take_over(*operation, sends, recvs);
-  pair(*operation);
-  count(*operation);
-  if (operation->sends.empty() && operation->recvs.empty()) {
-    operation->finished = true;
-    recorder_.done(operation->record);
-    return operation;
-  }
-  posting_ = operation;
-  queue(*operation);
-  in_flight_.push_back(std::exchange(posting_, nullptr));
-  retire();
+  // Out here, so that after a failure it holds its memory until what is queued has ended.
+  std::shared_ptr<Operation> operation;
+  watched(name, sequence, [&] {
+    operation = std::make_shared<Operation>(gpu_);
+    operation->channel = channel;
+    operation->sequence = sequence;
+    operation->name = name;
+    take_over(*operation, sends, recvs);
+    pair(*operation);
+    count(*operation);
+    if (operation->sends.empty() && operation->recvs.empty()) {
+      operation->finished = true;
+      recorder_.done(operation->record);
+      return;
+    }
+    posting_ = operation;
+    queue(*operation);
+    in_flight_.push_back(std::exchange(posting_, nullptr));
+    retire();
+  });
   return operation;
 }
 
@@ -155,14 +159,17 @@ void Engine::queue(const Operation& operation) {
 void Engine::poll() {
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
-  retire();
-  require_healthy();
   require_working();
+  watched("", -1, [this] {
+    retire();
+    connection_->ready();
+  });
 }
 
-// What is over lets go of its memory.
+// What is over lets go of its memory. After a failure it may be over because it was aborted.
 void Engine::retire() {
   while (!in_flight_.empty() && in_flight_.front()->over.done()) {
+    require_working();
     Operation& operation = *in_flight_.front();
     operation.finished = true;
     operation.let_go();

@@ -75,13 +75,27 @@ class Engine {
 
   // wait.cpp
   void block(const Predicate& done, double deadline);
+  void look_until(const Predicate& done, double deadline);
   diagnosis::Waiting waiting() const;
   const Operation* oldest() const;
   bool lacks(const Operation& operation, int peer) const;
   void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
-  void require_healthy();
   [[noreturn]] void fail(const Error& cause);
+  [[noreturn]] void report(const Error& error, std::string_view operation, std::int64_t sequence);
+
+  /// What CUDA or NCCL throws while the call runs poisons the world, with this rank to blame. No
+  /// operation (-1): the oldest one.
+  template <typename Call>
+  auto watched(std::string_view operation, std::int64_t sequence, const Call& call)
+      -> decltype(call()) {
+    try {
+      return call();
+    } catch (const Error& error) {
+      report(error, operation, sequence);
+    }
+  }
+
   void give_up();
 
   const std::shared_ptr<threads::Hub> hub_;

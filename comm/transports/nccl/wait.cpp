@@ -12,56 +12,69 @@ namespace {
 
 using diagnosis::Waiting;
 
-constexpr double kLongestLetGo = 1;  // seconds that what is queued may take to end after an abort
-
 constexpr double kSpin = 2e-3;  // seconds, where every rank has a core: naps are seen in timings
 
 double seconds_since(std::int64_t start) {
   return static_cast<double>(diagnosis::steady_now() - start) * 1e-9;
 }
 
+// NCCL may say that another rank is at fault, but not which.
+int to_blame(const Error& error, int rank) {
+  return error.kind() == ErrorKind::peer_failed ? -1 : rank;
+}
+
 }  // namespace
 
 void Engine::wait(Operation& operation) {
   delay_for_debugging();
-  retire();
   if (!operation.finished) {
     require_working();
-    device_.compute().wait(operation.over);
+    watched(operation.name, operation.sequence, [&] {
+      retire();
+      if (!operation.finished) device_.compute().wait(operation.over);
+    });
   }
   // The host may look at values now.
   const auto awaited_by_host = [this](const Message& message) {
     return device_.holds_values(message.slice);
   };
-  if (device_.blocking() ||
-      std::any_of(operation.recvs.begin(), operation.recvs.end(), awaited_by_host))
+  if (!operation.finished &&
+      (device_.blocking() ||
+       std::any_of(operation.recvs.begin(), operation.recvs.end(), awaited_by_host)))
     block([&] { return operation.finished; }, hub_->options().deadline);
   operation.settled = true;
   operation.let_go();
 }
 
 bool Engine::test(Operation& operation, Patience& patience) {
-  retire();
   if (!operation.finished) {
     require_working();
-    require_healthy();
-    require_alive(waiting(), patience, hub_->options().deadline);
-    return false;
+    watched(operation.name, operation.sequence, [&] {
+      retire();
+      if (operation.finished) return;
+      connection_->ready();
+      require_alive(waiting(), patience, hub_->options().deadline);
+    });
   }
+  if (!operation.finished) return false;
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
   return true;
 }
 
 void Engine::block(const Predicate& done, double deadline) {
+  watched("", -1, [&] { look_until(done, deadline); });
+}
+
+void Engine::look_until(const Predicate& done, double deadline) {
   Patience patience;
   threads::Mailbox& bell = hub_->mailbox(rank_);
   for (const std::int64_t start = diagnosis::steady_now();;) {
     const std::int64_t seen = bell.events();
+    require_working();
     retire();
     if (done()) break;
-    require_working();
-    require_healthy();
+    connection_->ready();
     require_alive(waiting(), patience, deadline);
     if (!hub_->crowded() && seconds_since(start) < kSpin) {
       std::this_thread::yield();
@@ -137,14 +150,6 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
   return oldest;
 }
 
-void Engine::require_healthy() {
-  try {
-    connection_->ready();
-  } catch (const Error& error) {
-    fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()), {rank_, -1}));
-  }
-}
-
 void Engine::require_working() {
   if (closed_)
     throw Error(ErrorKind::invalid_argument, "nccl: the launch that this belongs to has ended");
@@ -160,6 +165,18 @@ void Engine::fail(const Error& cause) {
   throw cause;
 }
 
+// What fails after a failure of the world is due to that one.
+void Engine::report(const Error& error, std::string_view operation, std::int64_t sequence) {
+  const std::shared_ptr<Operation> posting = std::exchange(posting_, nullptr);
+  require_working();
+  Error::Where where{rank_, to_blame(error, rank_), std::string(operation), sequence};
+  const Operation* const first = in_flight_.empty() ? posting.get() : in_flight_.front().get();
+  if (sequence < 0 && first) where.operation = first->name, where.sequence = first->sequence;
+  const std::string named =
+      where.sequence < 0 ? "" : concat(", operation ", where.sequence, ", ", where.operation);
+  fail(Error(error.kind(), concat("rank ", rank_, named, ": ", error.what()), where));
+}
+
 // Once the caller sees a failure, nothing is to write or read its memory any more.
 void Engine::give_up() {
   if (std::exchange(gave_up_, true)) return;
@@ -172,7 +189,8 @@ void Engine::give_up() {
       return false;  // it has failed, and does nothing more
     }
   };
-  while ((busy(*transfer_) || busy(device_.compute())) && seconds_since(start) < kLongestLetGo)
+  const double longest = hub_->options().deadline;  // which queued kernels must keep
+  while ((busy(*transfer_) || busy(device_.compute())) && seconds_since(start) < longest)
     std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
 }
 
@@ -215,7 +233,8 @@ void Engine::interrupt() {
   try {
     connection_->ready();
   } catch (const Error& error) {
-    hub_->fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()), {rank_, -1}));
+    hub_->fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()),
+                     {rank_, to_blame(error, rank_)}));
   }
 }
 
