@@ -236,6 +236,12 @@ TEST_F(NcclFailureTest, ThrowsNoSoonerThanQueuedKernelsEnd) {
   EXPECT_STREQ(error->what(), "rank 1: boom");
 }
 
+TEST_F(NcclFailureTest, LeavesADeviceThatOutlivesItsLaunchUsable) {
+  std::optional<Communicator> kept;
+  launch("nccl", {.ranks = 1}, [&](const Communicator& comm) { kept = comm; });
+  EXPECT_NO_THROW(kept->device().synchronize(1));
+}
+
 TEST_F(NcclFailureTest, SaysWhyItIsNotAvailable) {
   const auto reason = [] { return backend("nccl").unavailable(); };
   EXPECT_EQ(reason(), "");

@@ -87,6 +87,8 @@ void CudaDevice::synchronize(double deadline) {
   wait_([this] { return compute_->idle(); }, deadline);
 }
 
+void CudaDevice::on_wait(Wait wait) { wait_ = wait ? std::move(wait) : wait_alone; }
+
 double CudaDevice::now() const { return seconds_now(); }
 
 void CudaDevice::poll() {

@@ -49,9 +49,9 @@ class CudaDevice final : public Device {
   bool holds_values(const Slice& slice) const { return memory_->holds_values(slice.data()); }
 
   /// How this rank's host waits until `done`. A transport installs a way of its own,
-  /// which knows whom the rank waits for, and takes it back when it goes.
+  /// which knows whom the rank waits for, and takes it back, by an empty one, when it goes.
   using Wait = std::function<void(const std::function<bool()>& done, double deadline)>;
-  void on_wait(Wait wait) { wait_ = std::move(wait); }
+  void on_wait(Wait wait);
 
  private:
   void queued();

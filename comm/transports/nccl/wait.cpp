@@ -225,6 +225,7 @@ void Engine::close() {
     connection_->abort();
   }
   device_.on_poll({});
+  device_.on_wait({});
   closed_ = true;
 }
 
