@@ -34,26 +34,9 @@ int some_degree(int ranks, int choice) {
   return degrees[choice % degrees.size()];
 }
 
-/// The axes, and what their values mean together.
-Case make_case(const std::vector<int>& row, int number) {
-  const int ranks = kRankCounts[row[1]];
-  const auto& [heads, kv_heads] = kHeads[row[3]];
-  const auto& [head_dim, value_dim] = kDims[row[4]];
-  const DType dtype = row[7] == 0 ? DType::f64 : DType::f32;
-  Case result;
-  result.problem = make_problem(kMasks[row[2]], kLengths[row[5]],
-                                {.batch = row[6] == 0 ? 1 : 3,
-                                 .heads = heads,
-                                 .kv_heads = kv_heads,
-                                 .head_dim = head_dim,
-                                 .value_dim = value_dim,
-                                 .dtype = dtype});
-  if (row[8] == 1) result.problem.softcap = 2.5;
-  if (row[8] == 2) result.problem.softmax_scale = 0.7;
-  result.problem.sinks = row[9] == 1;
-
-  const int degree = some_degree(ranks, number);
-  const std::vector<NamedSchedule> schedules{
+/// Every schedule in the forms that differ, with the degree where one has degrees.
+std::vector<NamedSchedule> schedules(int ranks, int degree) {
+  return {
       {"ring"},
       {"striped"},
       {"zigzag"},
@@ -83,7 +66,27 @@ Case make_case(const std::vector<int>& row, int number) {
        {.layout = LayoutKind::striped, .inner_ring = degree, .backward = BackwardForm::q}},
       {"usp", {.ulysses_degree = ranks == 8 ? 2 : 1, .inner_ring = ranks == 8 ? 2 : degree}},
   };
-  result.schedule = schedules[row[0]];
+}
+
+/// The axes, and what their values mean together.
+Case make_case(const std::vector<int>& row, int number) {
+  const int ranks = kRankCounts[row[1]];
+  const auto& [heads, kv_heads] = kHeads[row[3]];
+  const auto& [head_dim, value_dim] = kDims[row[4]];
+  const DType dtype = row[7] == 0 ? DType::f64 : DType::f32;
+  Case result;
+  result.problem = make_problem(kMasks[row[2]], kLengths[row[5]],
+                                {.batch = row[6] == 0 ? 1 : 3,
+                                 .heads = heads,
+                                 .kv_heads = kv_heads,
+                                 .head_dim = head_dim,
+                                 .value_dim = value_dim,
+                                 .dtype = dtype});
+  if (row[8] == 1) result.problem.softcap = 2.5;
+  if (row[8] == 2) result.problem.softmax_scale = 0.7;
+  result.problem.sinks = row[9] == 1;
+
+  result.schedule = schedules(ranks, some_degree(ranks, number))[row[0]];
   result.launch = {.ranks = ranks,
                    .ranks_per_node = row[11] == 0 ? 0 : 2,
                    .hop = row[10] == 0 ? comm::Hop::copy : comm::test::hops().back(),
