@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/schedule.hpp"
 #include "bench/rows/csv_reader.hpp"
 #include "tests/bench/command.hpp"
 
@@ -119,7 +120,9 @@ TEST_F(CliInputTest, InfoAndHelpSayWhatThereIs) {
   const Outcome json = run({"info", "--json"});
   EXPECT_THAT(json.out, AllOf(StartsWith("{\n"), HasSubstr("\"cores\": "), EndsWith("}\n")));
   EXPECT_THAT(run({"--help"}).out, AllOf(HasSubstr("sweep"), HasSubstr("info")));
-  EXPECT_THAT(run({"sweep", "--help"}).out, HasSubstr("--ulysses-degree"));
+  const std::string help = run({"sweep", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("--ulysses-degree"));
+  for (const auto& entry : attention::schedules()) EXPECT_THAT(help, HasSubstr(entry.name));
   EXPECT_THAT(run({"--version"}).out, StartsWith("ringspan "));
 }
 
