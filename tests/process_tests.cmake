@@ -5,8 +5,7 @@
 # links tests that run ON_ANY_TRANSPORT into one executable, for starting processes costs time, and
 # adds an entry such as comm@mpi:5 for each transport of this build and each number of processes, of 1
 # to 5 or of NUMBERS. scripts/test runs those that are named behind their transport; the others are
-# labelled soak, and `ctest -L soak` runs them. Those named in FAULTS continuous integration runs as well:
-# `scripts/test faults`.
+# labelled soak, and `ctest -L soak` runs them. Those named in FAULTS `scripts/test faults` runs.
 function(ringspan_process_tests name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT"
                         "TESTS;NUMBERS;mpi;ucx_sm;ucx_tcp;LIBRARIES;LABELS;FAULTS")
