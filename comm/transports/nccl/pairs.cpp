@@ -2,6 +2,14 @@
 #include "comm/transports/nccl/pairs.hpp"
 
 namespace ringspan::comm::nccl {
+namespace {
+
+diagnosis::Half of_number(diagnosis::Half half, std::int64_t number) {
+  half.number = number;
+  return half;
+}
+
+}  // namespace
 
 Pairs::Place Pairs::add(const Key& key, const diagnosis::Half& half, bool sends,
                         std::optional<Error>& wrong) {
@@ -27,14 +35,23 @@ std::optional<Error> Pairs::compare(const Key& key) {
   lane.awaited.pop_front();
   if (auto error = diagnosis::disagreement(sender, receiver)) return error;
   if (!strict_ && sender.number == receiver.number) return {};
-  return diagnosis::disorder(sender, receiver, [&] { return expecting(key, sender.number); });
+  // What is told is of the message with the lower number: both have posted their halves of it.
+  if (receiver.number < sender.number) {
+    const auto earlier = waiting(key, &Lane::sent, receiver.number);
+    const auto of_receiver = [&] { return std::optional(receiver); };
+    if (earlier)
+      return diagnosis::disorder(*earlier, of_number(receiver, sender.number), of_receiver);
+  }
+  return diagnosis::disorder(sender, receiver,
+                             [&] { return waiting(key, &Lane::awaited, sender.number); });
 }
 
-// The receiver's half of message `number` between the two, in whatever group.
-std::optional<diagnosis::Half> Pairs::expecting(const Key& key, std::int64_t number) const {
+// A half of message `number` between the two that has not met the other, in whatever group.
+std::optional<diagnosis::Half> Pairs::waiting(const Key& key, Halves Lane::*side,
+                                              std::int64_t number) const {
   for (const auto& [other, lane] : lanes_) {
     if (std::get<0>(other) != std::get<0>(key) || std::get<1>(other) != std::get<1>(key)) continue;
-    for (const diagnosis::Half& half : lane.awaited)
+    for (const diagnosis::Half& half : lane.*side)
       if (half.number == number) return half;
   }
   return {};

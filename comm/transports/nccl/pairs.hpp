@@ -35,14 +35,16 @@ class Pairs {
   bool has_met(const Place& place) const;
 
  private:
+  using Halves = std::deque<diagnosis::Half>;
   /// Halves that have not met, in order, and how many there have been.
   struct Lane {
-    std::deque<diagnosis::Half> sent, awaited;
+    Halves sent, awaited;
     std::int64_t sends = 0, recvs = 0;
   };
 
   std::optional<Error> compare(const Key& key);
-  std::optional<diagnosis::Half> expecting(const Key& key, std::int64_t number) const;
+  std::optional<diagnosis::Half> waiting(const Key& key, Halves Lane::*side,
+                                         std::int64_t number) const;
 
   const bool strict_;
   mutable std::mutex mutex_;
