@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/matmul.hpp"
 
-#include <cblas.h>
-
-#include <limits>
+#include <blis.h>
 
 namespace ringspan::model {
 namespace {
 
-f77_int narrow(std::int64_t size) {
-  RINGSPAN_REQUIRE(size <= std::numeric_limits<f77_int>::max(), "a matrix of ", size,
-                   " rows or columns; the library multiplies up to ",
-                   std::numeric_limits<f77_int>::max());
-  return static_cast<f77_int>(size);
+trans_t stored(const Factor& factor) {
+  return factor.transposed ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE;
 }
 
-CBLAS_TRANSPOSE stored(const Factor& factor) {
-  return factor.transposed ? CblasTrans : CblasNoTrans;
+/// Factors as the library wants them: it reads them only.
+template <typename Real>
+Real* elements(const Factor& factor) {
+  return const_cast<Real*>(factor.matrix.data<Real>());
+}
+
+/// The library's own interface, because BLIS 0.9 under AVX2 reads beyond the end of small factors
+/// in the kernels of its BLAS interface, which pack nothing.
+template <typename Real, typename Gemm>
+void multiply_as(Gemm gemm, const Factor& a, const Factor& b, const Matrix& to, bool accumulate) {
+  Real one = 1, before = accumulate ? 1 : 0;
+  rntm_t packed = BLIS_RNTM_INITIALIZER;
+  bli_rntm_disable_l3_sup(&packed);
+  gemm(stored(a), stored(b), to.rows(), to.columns(), a.columns(), &one, elements<Real>(a),
+       a.matrix.columns(), 1, elements<Real>(b), b.matrix.columns(), 1, &before, to.data<Real>(),
+       to.columns(), 1, nullptr, &packed);
 }
 
 }  // namespace
@@ -30,14 +39,10 @@ void multiply(const Factor& a, const Factor& b, const Matrix& to, bool accumulat
     if (!accumulate) fill(to, 0);
     return;
   }
-  const f77_int m = narrow(a.rows()), n = narrow(b.columns()), k = narrow(a.columns());
-  const f77_int lda = narrow(a.matrix.columns()), ldb = narrow(b.matrix.columns());
   if (to.dtype() == DType::f64) {
-    cblas_dgemm(CblasRowMajor, stored(a), stored(b), m, n, k, 1.0, a.matrix.data<double>(), lda,
-                b.matrix.data<double>(), ldb, accumulate ? 1.0 : 0.0, to.data<double>(), n);
+    multiply_as<double>(bli_dgemm_ex, a, b, to, accumulate);
   } else {
-    cblas_sgemm(CblasRowMajor, stored(a), stored(b), m, n, k, 1.0F, a.matrix.data<float>(), lda,
-                b.matrix.data<float>(), ldb, accumulate ? 1.0F : 0.0F, to.data<float>(), n);
+    multiply_as<float>(bli_sgemm_ex, a, b, to, accumulate);
   }
 }
 

@@ -2,8 +2,8 @@
 #include "model/matmul.hpp"
 
 #include <gtest/gtest.h>
-
-#include <cmath>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "comm/devices/host.hpp"
 #include "model/random.hpp"
@@ -73,6 +73,38 @@ TEST(MatmulTest, RanksMultiplyAtOnceWhatTheDefinitionSays) {
     }
     return faults == 0 ? testing::AssertionSuccess() : testing::AssertionFailure() << faults;
   }));
+}
+
+/// A matrix whose last element ends where memory may not be touched any more.
+Matrix before_a_wall(DType dtype, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const std::int64_t bytes = rows * columns * attention::element_bytes(dtype);
+  const std::int64_t readable = (bytes + page - 1) / page * page;
+  auto* const memory = static_cast<std::byte*>(
+      mmap(nullptr, readable + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  EXPECT_EQ(mprotect(memory + readable, page, PROT_NONE), 0);
+  comm::Buffer buffer(memory, readable, [=] { munmap(memory, readable + page); });
+  return Matrix(std::move(buffer), readable - bytes, dtype, rows, columns);
+}
+
+// Kernels that read whole vectors at the edge of a matrix can leave its memory: products are right,
+// and now and then a program dies. Which kernels run depends on the processor; see CMakeLists.txt.
+TEST(MatmulTest, ReadsNothingBeyondTheFactors) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (std::int64_t m = 1; m <= 24; ++m) {
+      for (std::int64_t n = 1; n <= 24; ++n) {
+        for (const std::int64_t k : {1, 2, 3, 5, 9}) {
+          const Matrix to = before_a_wall(dtype, m, n);
+          for (const bool flip_a : {false, true}) {
+            for (const bool flip_b : {false, true}) {
+              multiply({before_a_wall(dtype, flip_a ? k : m, flip_a ? m : k), flip_a},
+                       {before_a_wall(dtype, flip_b ? n : k, flip_b ? k : n), flip_b}, to);
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(MatmulTest, RefusesShapesThatDoNotFit) {
