@@ -18,7 +18,6 @@
 #include "bench/primitives/command.hpp"
 #include "bench/probe.hpp"
 #include "bench/processes.hpp"
-#include "bench/run/simulation_process.hpp"
 #include "bench/sweep.hpp"
 #include "bench/trace/command.hpp"
 #include "bench/train/command.hpp"
@@ -101,15 +100,11 @@ int run(std::span<const char* const> arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Who reads no more is no reason to die: a simulation that has ended is awaited anyway.
+  // Who reads no more is no reason to die: rows go to files, too.
   std::signal(SIGPIPE, SIG_IGN);
   spdlog::set_default_logger(spdlog::stderr_color_st("ringspan"));
   spdlog::set_pattern("%n: %v");
   try {
-    if (argc == 2 && argv[1] == kSimulateCommand) {
-      simulate_one_point();
-      return kExitOk;
-    }
     return run({argv, static_cast<std::size_t>(argc)});
   } catch (const Error& error) {
     spdlog::error("{}", error.what());

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,21 +10,17 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <iostream>
-#include <iterator>
+#include <exception>
+#include <functional>
 #include <string>
 #include <system_error>
-#include <vector>
 
 #include "bench/ask/cluster_file.hpp"
 #include "bench/interrupt.hpp"
 #include "bench/run/simulate.hpp"
 #include "bench/run/simulation_text.hpp"
 #include "comm/error.hpp"
-
-extern char** environ;
 
 namespace ringspan::bench {
 namespace {
@@ -60,56 +55,31 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// Set in the environment of children: one that did not know the command, as a test's executable
-// does not, would start children of its own without end.
-constexpr char kIsChild[] = "RINGSPAN_SIMULATES";
-
-/// This program once more. It is killed if nobody waits for its end.
+/// A copy of this process that works something out and tells it. It is killed if nobody waits for
+/// its end.
 class Child {
  public:
-  Child() {
-    RINGSPAN_REQUIRE(std::getenv(kIsChild) == nullptr,
-                     "simulation: only the ringspan command can simulate a point");
-    std::string child = concat(kIsChild, "=1");
-    std::vector<char*> environment{child.data()};
-    for (char** variable = environ; *variable; ++variable) environment.push_back(*variable);
-    environment.push_back(nullptr);
-    const std::string command(kSimulateCommand);
-    const char* const arguments[] = {"ringspan", command.c_str(), nullptr};
-    posix_spawn_file_actions_t actions;
-    require_system(posix_spawn_file_actions_init(&actions), "posix_spawn");
-    posix_spawn_file_actions_adddup2(&actions, to_.out(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, from_.in(), STDOUT_FILENO);
-    const int error = posix_spawn(&process_, "/proc/self/exe", &actions, nullptr,
-                                  const_cast<char* const*>(arguments), environment.data());
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) process_ = 0;
-    require_system(error, "cannot start a process");
-    to_.close_out();
-    from_.close_in();
+  explicit Child(const std::function<std::string()>& work) {
+    process_ = fork();
+    if (process_ == 0) tell(work);
+    if (process_ < 0) require_system(errno, "cannot start a process");
+    told_.close_in();
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
-    if (process_ == 0) return;
+    if (process_ <= 0) return;
     kill(process_, SIGKILL);
     wait();
-  }
-
-  /// A task fits into the pipe; of a process that is gone before it reads, wait() tells. SIGPIPE is
-  /// ignored by this program.
-  void tell(const std::string& text) {
-    [[maybe_unused]] const ssize_t told = write(to_.in(), text.data(), text.size());
-    to_.close_in();
   }
 
   /// Appends what there is within a moment; false at the end.
   bool listen(std::string& text) {
     constexpr int kMilliseconds = 20;
-    pollfd ready{from_.out(), POLLIN, 0};
+    pollfd ready{told_.out(), POLLIN, 0};
     if (poll(&ready, 1, kMilliseconds) <= 0) return true;
     std::array<char, 1 << 16> part;
-    const ssize_t bytes = read(from_.out(), part.data(), part.size());
+    const ssize_t bytes = read(told_.out(), part.data(), part.size());
     if (bytes > 0) text.append(part.data(), static_cast<std::size_t>(bytes));
     return bytes > 0 || (bytes < 0 && errno == EINTR);
   }
@@ -125,9 +95,35 @@ class Child {
   }
 
  private:
-  Pipe to_, from_;
+  /// In the copy, which ends here: what this process has open is its own to finish.
+  [[noreturn]] void tell(const std::function<std::string()>& work) {
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+    try {
+      const std::string text = work();
+      for (std::size_t told = 0; told < text.size();) {
+        const ssize_t bytes = write(told_.in(), text.data() + told, text.size() - told);
+        if (bytes < 0 && errno != EINTR) _exit(1);
+        if (bytes > 0) told += static_cast<std::size_t>(bytes);
+      }
+      _exit(0);
+    } catch (const std::exception&) {
+      _exit(1);
+    }
+  }
+
+  Pipe told_;
   pid_t process_ = 0;
 };
+
+/// Half of a simulation's modes, or why there is none.
+std::string simulated(const Point& point, const MeasureOptions& options,
+                      const comm::Cluster& cluster, ModePair modes) {
+  try {
+    return text(simulate(point, options, cluster, modes));
+  } catch (const Error& error) {
+    return text(error);
+  }
+}
 
 /// What a child has told so far.
 struct Listening {
@@ -143,9 +139,11 @@ Measurement simulate_apart(const Point& point, const MeasureOptions& options,
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   constexpr ModePair kHalves[] = {ModePair::with_kernels_and_messages, ModePair::one_of_them};
-  std::array<Listening, 2> halves;  // at once, where there are two cores
-  for (std::size_t half = 0; half < halves.size(); ++half)
-    halves[half].child.tell(text(SimulationTask{point, options, cluster, kHalves[half]}));
+  const auto start_half = [&](ModePair modes) {
+    return Child([&, modes] { return simulated(point, options, cluster, modes); });
+  };
+  std::array<Listening, 2> halves{Listening{start_half(kHalves[0])},
+                                  Listening{start_half(kHalves[1])}};  // at once: two cores
   while (!halves[0].ended || !halves[1].ended) {
     for (auto& [child, outcome, ended] : halves) ended = ended || !child.listen(outcome);
     if (interrupted()) throw Error(ErrorKind::aborted, "interrupted");
@@ -164,16 +162,6 @@ Measurement simulate_apart(const Point& point, const MeasureOptions& options,
 
 Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
   return simulate_apart(point, options, read_cluster(point.cluster));
-}
-
-void simulate_one_point() {
-  const std::string task{std::istreambuf_iterator<char>(std::cin), {}};
-  try {
-    const auto [point, options, cluster, modes] = simulation_task(task);
-    std::cout << text(simulate(point, options, cluster, modes));
-  } catch (const Error& error) {
-    std::cout << text(error);
-  }
 }
 
 }  // namespace ringspan::bench

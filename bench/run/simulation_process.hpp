@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string_view>
-
 #include "bench/ask/measure_options.hpp"
 #include "bench/ask/point.hpp"
 #include "bench/run/measure.hpp"
@@ -10,17 +8,12 @@
 
 namespace ringspan::bench {
 
-/// simulate() in processes of its own, one for each half of the modes: a simulation needs a fresh
-/// one, and what goes wrong in it stays there. Throws what refused or ended the point: aborted
+/// simulate() in copies of this process, one for each half of the modes: a simulation needs a fresh
+/// one, and what goes wrong in it stays there. Called where no other thread runs. Throws what refused or ended the point: aborted
 /// after --point-timeout or Ctrl-C, system if the process dies. Without a cluster it is the one
 /// that the point names.
 Measurement simulate_apart(const Point& point, const MeasureOptions& options,
                            const comm::Cluster& cluster);
 Measurement simulate_apart(const Point& point, const MeasureOptions& options);
-
-/// How this program is called for each: as the only argument, with the task on standard input and
-/// the outcome on standard output.
-inline constexpr std::string_view kSimulateCommand = "simulate-one-point";
-void simulate_one_point();
 
 }  // namespace ringspan::bench

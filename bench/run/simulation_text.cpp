@@ -2,46 +2,12 @@
 #include "bench/run/simulation_text.hpp"
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
-
-#include "bench/ask/cluster_file.hpp"
 
 namespace ringspan::bench {
 namespace {
 
 using Json = nlohmann::json;
-
-/// Calls visit(name, member) for all that a point is made of.
-template <typename Point, typename Visit>
-void visit_members(Point& point, const Visit& visit) {
-  visit("transport", point.transport);
-  visit("device", point.device);
-  visit("cluster", point.cluster);
-  visit("kernel", point.kernel);
-  visit("schedule", point.schedule);
-  visit("layout", point.layout);
-  visit("pass", point.pass);
-  visit("dtype", point.dtype);
-  visit("ranks", point.ranks);
-  visit("ranks_per_node", point.ranks_per_node);
-  visit("ulysses_degree", point.ulysses_degree);
-  visit("ring_degree", point.ring_degree);
-  visit("inner_ring", point.inner_ring);
-  visit("pretended_ranks_per_node", point.pretended_ranks_per_node);
-  visit("placement", point.placement);
-  visit("all_to_all", point.all_to_all);
-  visit("hop", point.hop);
-  visit("backward", point.backward);
-  visit("sequence_length", point.sequence_length);
-  visit("tokens_per_rank", point.tokens_per_rank);
-  visit("batch", point.batch);
-  visit("heads", point.heads);
-  visit("kv_heads", point.kv_heads);
-  visit("head_dim", point.head_dim);
-  visit("value_dim", point.value_dim);
-  visit("mask", point.mask);
-}
 
 /// Calls visit(name, values) for what a simulation times.
 template <typename Times, typename Visit>
@@ -55,41 +21,7 @@ void visit_times(Times& times, const Visit& visit) {
   visit("hideable", times.hideable);
 }
 
-Json json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-std::optional<double> optional_number(const Json& json) {
-  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
-}
-
 }  // namespace
-
-std::string text(const SimulationTask& task) {
-  Json point = Json::object();
-  visit_members(task.point, [&](const char* name, const auto& value) { point[name] = value; });
-  return Json{{"point", point},
-              {"cluster", cluster_text(task.cluster, "")},
-              {"cluster_name", task.cluster.name},
-              {"softmax_scale", json(task.options.softmax_scale)},
-              {"softcap", json(task.options.softcap)},
-              {"sinks", task.options.sinks},
-              {"seed", task.options.seed},
-              {"modes", static_cast<int>(task.modes)}}
-      .dump();
-}
-
-SimulationTask simulation_task(const std::string& text) {
-  const Json json = Json::parse(text);
-  SimulationTask task;
-  visit_members(task.point,
-                [&](const char* name, auto& value) { json.at("point").at(name).get_to(value); });
-  task.cluster = parse_cluster(json.at("cluster"), json.at("cluster_name"));
-  task.options.softmax_scale = optional_number(json.at("softmax_scale"));
-  task.options.softcap = optional_number(json.at("softcap"));
-  task.options.sinks = json.at("sinks");
-  task.options.seed = json.at("seed");
-  task.modes = static_cast<ModePair>(json.at("modes").get<int>());
-  return task;
-}
 
 std::string text(const Measurement& measurement) {
   Json sent = Json::array(), due = Json::array(), times = Json::object();

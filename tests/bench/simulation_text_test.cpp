@@ -4,57 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "comm/error.hpp"
-#include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::bench {
 namespace {
-
-// A point that differs from another in one member must be told apart, or the wrong one would run.
-TEST(SimulationTextTest, EveryMemberOfAPointArrives) {
-  Point point{"simulated",
-              "simulated",
-              "./mine.toml",
-              "modelled:fa2",
-              "usp",
-              "zigzag",
-              "both",
-              "bf16",
-              64,
-              8,
-              4,
-              16,
-              2,
-              7,
-              "ring_inner",
-              "hierarchical",
-              "reference",
-              "automatic",
-              1 << 20,
-              1 << 14,
-              2,
-              32,
-              8,
-              128,
-              64,
-              "causal"};
-  comm::Cluster cluster = comm::test::plain_cluster(3, 4);
-  cluster.name = "b200.like";
-  cluster.gpu.memory_bytes_per_second = 1e27 / 3;
-  cluster.network.behind_gpu_port = true;
-  const SimulationTask task =
-      simulation_task(text({point,
-                            {.softmax_scale = 0.1, .softcap = 1e-300, .sinks = true, .seed = ~0ull},
-                            cluster,
-                            ModePair::one_of_them}));
-  EXPECT_EQ(task.point, point);
-  EXPECT_EQ(task.options.softmax_scale, 0.1);
-  EXPECT_EQ(task.options.softcap, 1e-300);
-  EXPECT_TRUE(task.options.sinks);
-  EXPECT_EQ(task.options.seed, ~0ull);
-  EXPECT_EQ(task.cluster, cluster);
-  EXPECT_EQ(task.modes, ModePair::one_of_them);
-  EXPECT_EQ(simulation_task(text({point, {}, cluster})).options.softcap, std::nullopt);
-}
 
 TEST(SimulationTextTest, AMeasurementKeepsEveryBit) {
   Measurement sent;
