@@ -22,7 +22,7 @@ struct BackwardMemory {
   Matrix<kStep<kDim>, kDim> passing_keys[2], passing_values[2];  // k and v, or q and d_out
 };
 
-/// p and ds * scale of one pair from q.k and d_out.v.
+/// In place: p from q.k, and ds, yet without the scale, from d_out.v.
 RINGSPAN_DEVICE void differentiate(const AttentionArguments& arguments, bool visible, float lse,
                                    float delta, float& dot_to_p, float& dp_to_ds) {
   const ScaledLogit logit = scaled_logit(arguments, dot_to_p);
@@ -93,9 +93,9 @@ RINGSPAN_DEVICE void attention_backward_queries(const AttentionArguments& argume
     multiply_rows<kHalf>(memory.values_side, warp_row, memory.passing_values[slot],
                          arguments.value_dim, ds);
     const StepBand band(tile.lo - (key - first), tile.hi - (key - first), end - key);
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
+      RINGSPAN_UNROLL
       for (int e = 0; e < 4; ++e) {
         const bool visible = band.sees(OwnRows::row(e / 2), OwnRows::column(n, e % 2));
         differentiate(arguments, visible, lse[e / 2], delta[e / 2], p[n][e], ds[n][e]);
@@ -162,16 +162,16 @@ RINGSPAN_DEVICE void attention_backward_keys(const AttentionArguments& arguments
                          arguments.value_dim, ds);
     const std::int64_t query = query_of(n);
     const StepBand band(first - query - tile.hi, first - query - tile.lo, end - query);
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int m = 0; m < kQueries / 8; ++m) {
-#pragma unroll
+      RINGSPAN_UNROLL
       for (int odd = 0; odd < 2; ++odd) {
         const int query_column = OwnRows::column(m, odd);
         const std::int64_t row =
             tile.query_first + smaller(query + query_column, end - 1) * tile.query_step;
         const float lse = row_constant(arguments.lse, batch, row, head_of(n));
         const float delta = row_constant(arguments.delta, batch, row, head_of(n));
-#pragma unroll
+        RINGSPAN_UNROLL
         for (int half = 0; half < 2; ++half) {
           const bool visible = band.sees(OwnRows::row(half), query_column);
           differentiate(arguments, visible, lse, delta, p[m][2 * half + odd],

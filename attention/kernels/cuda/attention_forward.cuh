@@ -59,10 +59,10 @@ struct ForwardMemory {
 template <int kSteps, int kColumns>
 RINGSPAN_DEVICE void fold_scores(float (&scores)[kSteps][4], float (&max)[2], float (&sum)[2],
                                  float (&out)[kColumns][4]) {
-#pragma unroll
+  RINGSPAN_UNROLL
   for (int half = 0; half < 2; ++half) {
     float raised = max[half];
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kSteps; ++n) {
       raised = fmaxf(raised, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
     }
@@ -71,9 +71,9 @@ RINGSPAN_DEVICE void fold_scores(float (&scores)[kSteps][4], float (&max)[2], fl
     const float base = raised == -INFINITY ? 0 : raised;  // nothing seen yet
     const float keep = exp2f(max[half] - base);
     float seen = 0;
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kSteps; ++n) {
-#pragma unroll
+      RINGSPAN_UNROLL
       for (int odd = 0; odd < 2; ++odd) {
         float& score = scores[n][2 * half + odd];
         score = exp2f(score - base);
@@ -84,7 +84,7 @@ RINGSPAN_DEVICE void fold_scores(float (&scores)[kSteps][4], float (&max)[2], fl
     seen += shuffle_xor(seen, 2);
     max[half] = raised;
     sum[half] = keep * sum[half] + seen;
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kColumns; ++n) {
       out[n][2 * half] *= keep;
       out[n][2 * half + 1] *= keep;
@@ -143,9 +143,9 @@ RINGSPAN_DEVICE void attention_forward(const AttentionArguments& arguments) {
     multiply_rows<kHalf>(memory.q, static_cast<int>(thread_index()) / 32 * 16, memory.k[slot],
                          arguments.head_dim, scores);
     const StepBand band(tile.lo - (key - first), tile.hi - (key - first), end - key);
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
+      RINGSPAN_UNROLL
       for (int e = 0; e < 4; ++e) {
         const bool visible = band.sees(OwnRows::row(e / 2), OwnRows::column(n, e % 2));
         scores[n][e] = visible ? scaled_logit(arguments, scores[n][e]).value * kLog2e : -INFINITY;

@@ -72,12 +72,12 @@ template <Half kHalf, int kCount, int kRight, int kDim>
 RINGSPAN_DEVICE void multiply_rows(const Matrix<kCount, kDim>& left, int row,
                                    const Matrix<kRight, kDim>& right, int dim,
                                    float (&sums)[kRight / 8][4]) {
-#pragma unroll
+  RINGSPAN_UNROLL
   for (int k = 0; k < kDim; k += 16) {
     if (k >= dim) break;
     std::uint32_t a[4];
     left.left(row, k, a);
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kRight / 16; ++n) {
       std::uint32_t b[4];
       right.right_of_rows(16 * n, k, b);
@@ -92,13 +92,13 @@ template <Half kHalf, int kRight, int kDim, int kColumns>
 RINGSPAN_DEVICE void multiply_columns(const float (&weights)[kRight / 8][4],
                                       const Matrix<kRight, kDim>& right, int first, int dim,
                                       float (&sums)[kColumns][4]) {
-#pragma unroll
+  RINGSPAN_UNROLL
   for (int k = 0; k < kRight / 16; ++k) {
     const float(&low)[4] = weights[2 * k];
     const float(&high)[4] = weights[2 * k + 1];
     const std::uint32_t a[4] = {pack<kHalf>(low[0], low[1]), pack<kHalf>(low[2], low[3]),
                                 pack<kHalf>(high[0], high[1]), pack<kHalf>(high[2], high[3])};
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kColumns; n += 2) {
       if (first + 8 * n >= dim) break;
       std::uint32_t b[4];
@@ -121,21 +121,24 @@ struct OwnRows {
   }
 };
 
-/// Columns first... of rows first_row + row of a tensor += factor * sums, or with kLoad the sums
-/// become what is there, and with neither they are stored.
+/// What access_sums() does: sums = tensor, tensor = sums or tensor += factor * sums.
 enum class Access { load, store, add };
+
+/// Of this thread's part of the rows start + row * token_step, row < count, in fp32: the columns
+/// from `first` to `dim`.
 
 template <Access kAccess, int kColumns>
 RINGSPAN_DEVICE void access_sums(const Strided<void>& tensor, std::int64_t start,
                                  std::int64_t token_step, std::int64_t count, int first, int dim,
                                  float factor, float (&sums)[kColumns][4]) {
+  RINGSPAN_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int row = OwnRows::row(half);
     if (row >= count) continue;
     float* to = static_cast<float*>(tensor.data) + start + row * token_step * tensor.token_stride;
-#pragma unroll
+    RINGSPAN_UNROLL
     for (int n = 0; n < kColumns; ++n) {
-#pragma unroll
+      RINGSPAN_UNROLL
       for (int odd = 0; odd < 2; ++odd) {
         const int column = first + OwnRows::column(n, odd);
         if (column >= dim) continue;

@@ -9,8 +9,10 @@
 // on a host supplies. Blocks and grids are numbered along x, y and z; threads along x alone.
 #ifdef __CUDACC__
 #define RINGSPAN_DEVICE __device__ __forceinline__
+#define RINGSPAN_UNROLL _Pragma("unroll")
 #else
 #define RINGSPAN_DEVICE inline
+#define RINGSPAN_UNROLL
 #endif
 
 namespace ringspan::attention::cuda {
