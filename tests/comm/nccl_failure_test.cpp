@@ -163,7 +163,7 @@ TEST_F(NcclFailureTest, SeesThatPostsFailAndThatConnectingTakesTooLong) {
   const auto connect = failure_of({.ranks = 2, .deadline = 0.1}, barrier);
   ASSERT_TRUE(connect);
   EXPECT_EQ(connect->kind(), ErrorKind::timeout);
-  EXPECT_NE(std::string(connect->what()).find("NCCL to connect"), std::string::npos);
+  EXPECT_NE(std::string(connect->what()).find("all ranks to be connected"), std::string::npos);
 }
 
 /// Rank 1 survives what fails in its post, and goes on polling until rank 0 has ended.

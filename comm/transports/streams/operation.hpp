@@ -8,10 +8,9 @@
 
 #include "comm/buffer.hpp"
 #include "comm/devices/cuda/gpu.hpp"
-#include "comm/transports/nccl/pairs.hpp"
 #include "comm/transports/threads/operation.hpp"
 
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 
 using threads::Channel;
 
@@ -19,7 +18,9 @@ using threads::Channel;
 struct Message {
   int peer = 0;  // world rank
   Slice slice;
-  Pairs::Place place = {};
+  bool sends = false;
+  std::int64_t number = 0;  // among all messages between these two, in this direction
+  std::int64_t place = 0;   // where the connection has announced it
 };
 
 /// What one rank posted at once, queued on its transfer stream.
@@ -45,4 +46,4 @@ struct Operation {
   bool finished = false;  // seen to be over
 };
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams
