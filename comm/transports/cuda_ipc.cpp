@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on the GPUs of one node, copied between by their copy engines: no kernel takes part. Where
-// ranks are threads of one process, a GPU reads and writes the others' memory by its addresses.
+// Ranks on the GPUs of one machine, copied between by their copy engines: no kernel takes part.
+// Where ranks are threads of one process, a GPU reads and writes the others' memory by its
+// addresses; where they are processes, what they export to each other.
 #include <algorithm>
 
 #include "comm/transports/cuda_ipc/connection.hpp"
+#include "comm/transports/cuda_ipc/processes.hpp"
+#include "comm/transports/processes/agreement.hpp"
 #include "comm/transports/streams/launch.hpp"
 
 namespace ringspan::comm {
@@ -25,21 +28,26 @@ void require_reach(const cuda::Api& cuda, int ranks) {
   }
 }
 
-void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
-  RINGSPAN_REQUIRE(options.hop == Hop::copy,
-                   "cuda_ipc: hops by reference need one memory; between GPUs, copy");
+void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
   const auto cuda = cuda::load_cuda();
   require_reach(*cuda, options.ranks);
   const auto lanes = std::make_shared<Lanes>(
       std::make_unique<SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
   lanes->start();
   const auto flags = std::make_shared<const Flags>(std::make_shared<cuda::Gpu>(cuda, 0), lanes);
-  streams::launch_threads(
-      options, body, cuda,
-      [&](const threads::Hub& hub, const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
-        return std::make_unique<Connection>(lanes, flags, gpu, hub.size(), rank,
-                                            hub.options().debug.ledger);
-      });
+  streams::launch_threads(options, body, cuda,
+                          [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
+                            return std::make_unique<Connection>(lanes, flags, gpu, options.ranks,
+                                                                rank, options.debug.ledger);
+                          });
+}
+
+// Threads of this process, unless a launcher or the caller has started others.
+void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
+  RINGSPAN_REQUIRE(options.hop == Hop::copy,
+                   "cuda_ipc: hops by reference need one memory; between GPUs, copy");
+  if (options.bootstrap || processes::has_launcher()) return launch_in_processes(options, body);
+  launch_in_threads(options, body);
 }
 
 std::string unavailable() {
@@ -60,13 +68,15 @@ std::string found() {
 }  // namespace cuda_ipc
 
 Backend cuda_ipc_backend() {
-  return {"cuda_ipc",
-          "ranks are threads of this process, each with a GPU, by their copy engines",
-          "gpu",
-          cuda_ipc::unavailable,
-          cuda_ipc::launch_ranks,
-          nullptr,
-          cuda_ipc::found};
+  return {
+      "cuda_ipc",
+      "ranks are threads of this process, or processes of one machine, each with a GPU, by their "
+      "copy engines",
+      "gpu",
+      cuda_ipc::unavailable,
+      cuda_ipc::launch_ranks,
+      processes::has_launcher() ? processes::own_process : nullptr,
+      cuda_ipc::found};
 }
 
 }  // namespace ringspan::comm

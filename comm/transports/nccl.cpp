@@ -21,9 +21,8 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
     throw Error(ErrorKind::system, "nccl: ncclGetUniqueId has failed");
   const auto pairs = std::make_shared<Pairs>(options.debug.ledger);
   streams::launch_threads(
-      options, body, cuda,
-      [&](const threads::Hub& hub, const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
-        return std::make_unique<Connection>(nccl, gpu, pairs, id, hub.size(), rank);
+      options, body, cuda, [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
+        return std::make_unique<Connection>(nccl, gpu, pairs, id, options.ranks, rank);
       });
 }
 

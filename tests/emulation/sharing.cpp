@@ -63,13 +63,32 @@ void* map(int file, std::size_t bytes) {
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 }
 
-// The size of a file says what it is: one that has been freed has none.
+// Its name says which allocation it is, and one that has been freed is empty.
 bool lives(int file, const Name& name) {
+  char link[64], target[64] = {}, wanted[64];
+  std::snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+  std::snprintf(wanted, sizeof(wanted), "/memfd:emulated-%d (deleted)", static_cast<int>(name.id));
   struct stat status {};
-  return fstat(file, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == name.bytes;
+  return readlink(link, target, sizeof(target) - 1) > 0 && std::strcmp(target, wanted) == 0 &&
+         fstat(file, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == name.bytes;
+}
+
+// The allocation that holds the address; under the mutex.
+auto holding(Address address) {
+  auto& all = sharing().allocations;
+  const auto after = all.upper_bound(address);
+  if (after == all.begin()) return all.end();
+  const auto found = std::prev(after);
+  return address < found->first + found->second.bytes ? found : all.end();
 }
 
 }  // namespace
+
+std::uint64_t emulation::buffer_id(Address address) {
+  const std::lock_guard lock(sharing().mutex);
+  const auto found = holding(address);
+  return found == sharing().allocations.end() ? 0 : found->second.id;
+}
 
 extern "C" {
 
@@ -77,7 +96,11 @@ Status cuMemAlloc_v2(Address* address, std::size_t bytes) {
   if (const Status status = emulation_injected("cuMemAlloc")) return status;
   if (emulation::current_ordinal() < 0) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
-  const int file = memfd_create("emulated", MFD_CLOEXEC);
+  const std::lock_guard lock(sharing().mutex);
+  const std::uint64_t id = sharing().next_id++;
+  char name[32];
+  std::snprintf(name, sizeof(name), "emulated-%d", static_cast<int>(id));
+  const int file = memfd_create(name, MFD_CLOEXEC);
   if (file < 0) return kOutOfMemory;
   void* const data =
       ftruncate(file, static_cast<off_t>(bytes)) == 0 ? map(file, bytes) : MAP_FAILED;
@@ -86,8 +109,7 @@ Status cuMemAlloc_v2(Address* address, std::size_t bytes) {
     return kOutOfMemory;
   }
   *address = reinterpret_cast<Address>(data);
-  const std::lock_guard lock(sharing().mutex);
-  sharing().allocations[*address] = {bytes, file, sharing().next_id++};
+  sharing().allocations[*address] = {bytes, file, id};
   return kSuccess;
 }
 
@@ -105,10 +127,8 @@ Status cuMemFree_v2(Address address) {
 Status cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   if (const Status status = emulation_injected("cuIpcGetMemHandle")) return status;
   const std::lock_guard lock(sharing().mutex);
-  auto found = sharing().allocations.upper_bound(address);
-  if (found == sharing().allocations.begin()) return kInvalidValue;
-  --found;
-  if (address >= found->first + found->second.bytes) return kInvalidValue;
+  const auto found = holding(address);
+  if (found == sharing().allocations.end()) return kInvalidValue;
   const Name name{getpid(), found->second.file, found->second.id, found->second.bytes};
   std::memcpy(handle->bytes, &name, sizeof(name));
   return kSuccess;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/cuda_ipc/connection.hpp"
 
-#include <unistd.h>
-
 #include <iterator>
 #include <map>
 #include <utility>
@@ -12,8 +10,6 @@
 
 namespace ringspan::comm::cuda_ipc {
 namespace {
-
-constexpr std::int64_t kFirst = -1;  // a message whose other half is yet to come
 
 diagnosis::Half half(const Offer& offer, int rank, std::int64_t number) {
   return {rank, offer.operation, offer.sequence, offer.bytes, number};
@@ -51,12 +47,14 @@ Flags::~Flags() {
 }
 
 Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
-                       std::shared_ptr<const cuda::Gpu> gpu, int ranks, int rank, bool strict)
+                       const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank,
+                       bool strict, std::unique_ptr<Sharing> sharing)
     : lanes_(std::move(lanes)),
       flags_(std::move(flags)),
       ranks_(ranks),
       rank_(rank),
       strict_(strict),
+      sharing_(std::move(sharing)),
       incoming_(gpu),
       forked_(gpu),
       joined_(gpu),
@@ -69,7 +67,9 @@ Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags
 
 Connection::~Connection() { settle(); }
 
-bool Connection::ready() const { return !aborted_; }
+cuda::Allocator Connection::allocator() const {
+  return sharing_ ? sharing_->pool->allocator() : cuda::Allocator{};
+}
 
 Lanes::Side Connection::side(const Message& message) const {
   return message.sends ? Lanes::Side{rank_, message.peer, true}
@@ -91,34 +91,50 @@ bool Connection::room(const Operation& operation) const {
   return true;
 }
 
-Offer Connection::offer(const Operation& operation, const Message& message) const {
-  const Slice& slice = message.slice;
-  Offer offer{operation.channel->id, operation.sequence, slice.bytes(), {}, {}};
+// Held by the operation until it is over.
+Slice Connection::staging(Operation& operation, const Message& message) const {
+  Place place;
+  const std::int64_t bytes = message.slice.bytes();
+  if (!sharing_ || bytes == 0 || message.peer == rank_ ||
+      sharing_->pool->describe(message.slice.data(), place))
+    return {};
+  const std::shared_ptr<std::byte> memory = sharing_->pool->allocate(bytes);
+  operation.held.push_back(memory);
+  return whole(Buffer(memory.get(), bytes, {}));
+}
+
+Offer Connection::offer(const Operation& operation, const Message& message,
+                        const Slice& slice) const {
+  Offer offer{operation.channel->id, operation.sequence, message.slice.bytes(), {}, {}};
   operation.name.copy(offer.operation, sizeof(offer.operation) - 1);
-  offer.place = {.process = getpid(),
-                 .base = reinterpret_cast<cuda::Address>(slice.buffer.data()),
-                 .bytes = slice.buffer.bytes(),
-                 .offset = slice.offset,
-                 .rows = slice.rows,
-                 .row_bytes = slice.row_bytes,
-                 .stride = slice.stride};
+  Place& place = offer.place;
+  place = {.process = sharing_ ? rank_ : 0,
+           .base = reinterpret_cast<cuda::Address>(slice.buffer.data()),
+           .bytes = slice.buffer.bytes(),
+           .offset = slice.offset,
+           .rows = slice.rows,
+           .row_bytes = slice.row_bytes,
+           .stride = slice.stride};
+  if (sharing_) sharing_->pool->describe(slice.data(), place);
   return offer;
 }
 
 std::optional<Error> Connection::announce(Operation& operation) {
   std::optional<Error> wrong;
-  places_.clear();
+  halves_.clear();
   for (auto* messages : {&operation.recvs, &operation.sends}) {
     for (Message& message : *messages) {
-      const Offer mine = offer(operation, message);
+      Half half{true, staging(operation, message), {}};
+      const Offer mine =
+          offer(operation, message, half.staging.buffer ? half.staging : message.slice);
       (message.sends ? last_sent_ : last_awaited_)[message.peer] = message.number;
       const auto other = lanes_->announce(side(message), message.number, mine);
-      message.place = other ? std::ssize(places_) : kFirst;
-      if (!other) continue;
-      places_.push_back(other->place);
-      if (!wrong)
+      if (other && !wrong)
         wrong = mismatch(message.sends ? mine : *other, message.sends ? *other : mine,
                          side(message), message.number, strict_);
+      if (other && !wrong) half = {false, {}, reach(operation, other->place)};
+      message.place = std::ssize(halves_);
+      halves_.push_back(std::move(half));
     }
   }
   return wrong;
@@ -128,9 +144,17 @@ bool Connection::has_met(const Operation&, const Message& message) const {
   return lanes_->has_met(side(message), message.number);
 }
 
-Slice Connection::reach(const Place& place) const {
-  auto* const base = reinterpret_cast<std::byte*>(place.base);
-  return {Buffer(base, place.bytes, {}), place.offset, place.rows, place.row_bytes, place.stride};
+Slice Connection::reach(Operation& operation, const Place& place) const {
+  auto* base = reinterpret_cast<std::byte*>(place.base);
+  if (place.process != (sharing_ ? rank_ : 0) && place.rows * place.row_bytes > 0) {
+    const std::shared_ptr<const std::byte> memory = sharing_->imports.open(place);
+    operation.held.push_back(memory);
+    base = const_cast<std::byte*>(memory.get());
+  }
+  const Slice slice{Buffer(base, place.bytes, {}), place.offset, place.rows, place.row_bytes,
+                    place.stride};
+  if (slice.bytes() > 0) require_inside(slice);
+  return slice;
 }
 
 void Connection::set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const {
@@ -145,26 +169,48 @@ void Connection::wait(const cuda::Stream& stream, const Message& message, Lanes:
 
 void Connection::copy(const cuda::Stream& stream, const Message& message) const {
   wait(stream, message, Lanes::Flag::ready);
-  const Slice other = reach(places_[message.place]);
+  const Slice& other = halves_[message.place].other;
   cuda::queue_copy(stream, message.sends ? other : message.slice,
                    message.sends ? message.slice : other);
   set(stream, message, Lanes::Flag::complete);
 }
 
+template <typename Call>
+void Connection::each(const Operation& operation, bool first, const Call& call) const {
+  for (const auto* messages : {&operation.recvs, &operation.sends})
+    for (const Message& message : *messages)
+      if (halves_[message.place].first == first) call(message);
+}
+
 // All flags first, all waits for others last: no message of the batch waits for another.
 void Connection::begin(Operation& operation, const cuda::Stream& stream) {
-  const auto each = [&](bool first, const auto& call) {
-    for (const auto* messages : {&operation.recvs, &operation.sends})
-      for (const Message& message : *messages)
-        if ((message.place == kFirst) == first) call(message);
-  };
-  each(true, [&](const Message& message) { set(stream, message, Lanes::Flag::ready); });
+  each(operation, true, [&](const Message& message) {
+    const Slice& staging = halves_[message.place].staging;
+    if (message.sends && staging.buffer) cuda::queue_copy(stream, staging, message.slice);
+    set(stream, message, Lanes::Flag::ready);
+  });
   stream.record(forked_);
   incoming_.wait(forked_);
-  each(false, [&](const Message& message) { copy(message.sends ? stream : incoming_, message); });
+  each(operation, false,
+       [&](const Message& message) { copy(message.sends ? stream : incoming_, message); });
   incoming_.record(joined_);
   stream.wait(joined_);
-  each(true, [&](const Message& message) { wait(stream, message, Lanes::Flag::complete); });
+  each(operation, true,
+       [&](const Message& message) { wait(stream, message, Lanes::Flag::complete); });
+}
+
+void Connection::end(Operation& operation, const cuda::Stream& stream) {
+  each(operation, true, [&](const Message& message) {
+    const Slice& staging = halves_[message.place].staging;
+    if (!message.sends && staging.buffer) cuda::queue_copy(stream, message.slice, staging);
+  });
+  halves_.clear();
+}
+
+// First of two phases: owners free their memory once all have settled.
+void Connection::destroy() {
+  if (sharing_) sharing_->imports.close_unused();
+  settle();
 }
 
 // Again and again: a peer's GPU may still set a flag to what it was about to.

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "comm/devices/cuda/memory.hpp"
 #include "comm/transports/streams/operation.hpp"
 
 namespace ringspan::comm::streams {
@@ -13,6 +14,9 @@ namespace ringspan::comm::streams {
 class Connection {
  public:
   virtual ~Connection() = default;
+
+  /// Where device memory is to come from; none: the driver's pool.
+  virtual cuda::Allocator allocator() const { return {}; }
 
   /// False while a call is under way, and for ever after abort(). Throws peer_failed if another
   /// rank is at fault, system for any other failure, also of what runs on the GPU.

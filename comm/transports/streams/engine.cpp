@@ -9,8 +9,9 @@
 namespace ringspan::comm::streams {
 namespace {
 
-cuda::DeviceOptions device_options(const LaunchOptions& options) {
+cuda::DeviceOptions device_options(const LaunchOptions& options, const Connection& connection) {
   cuda::DeviceOptions device;
+  device.allocator = connection.allocator();
   device.poison = options.debug.poison;
   device.blocking = options.debug.blocking;
   device.deadline = options.deadline;
@@ -19,12 +20,12 @@ cuda::DeviceOptions device_options(const LaunchOptions& options) {
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<threads::Hub> hub, int rank,
+Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
                const std::shared_ptr<const cuda::Gpu>& gpu, std::unique_ptr<Connection> connection)
     : hub_(std::move(hub)),
       rank_(rank),
       gpu_(gpu),
-      device_(gpu, device_options(hub_->options())),
+      device_(gpu, device_options(hub_->options(), *connection)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
       connection_(std::move(connection)),
       recorder_(rank),
@@ -136,6 +137,7 @@ void Engine::retire() {
     Operation& operation = *in_flight_.front();
     operation.finished = true;
     operation.let_go();
+    operation.held.clear();
     recorder_.done(operation.record);
     in_flight_.pop_front();
     hub_->beat(rank_);

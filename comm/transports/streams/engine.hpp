@@ -13,9 +13,9 @@
 
 #include "comm/devices/cuda/device.hpp"
 #include "comm/transports/diagnosis/flight_recorder.hpp"
+#include "comm/transports/diagnosis/hub.hpp"
 #include "comm/transports/streams/connection.hpp"
 #include "comm/transports/streams/operation.hpp"
-#include "comm/transports/threads/hub.hpp"
 
 namespace ringspan::comm::streams {
 
@@ -26,11 +26,11 @@ class Engine {
  public:
   using Patience = diagnosis::Patience;
 
-  Engine(std::shared_ptr<threads::Hub> hub, int rank, const std::shared_ptr<const cuda::Gpu>& gpu,
+  Engine(std::shared_ptr<diagnosis::Hub> hub, int rank, const std::shared_ptr<const cuda::Gpu>& gpu,
          std::unique_ptr<Connection> connection);
   ~Engine();
 
-  threads::Hub& hub() const { return *hub_; }
+  diagnosis::Hub& hub() const { return *hub_; }
   int rank() const { return rank_; }
   const cuda::Gpu& gpu() const { return *gpu_; }
   Device& device() { return device_; }
@@ -99,7 +99,7 @@ class Engine {
   bool busy() const;
   void give_up();
 
-  const std::shared_ptr<threads::Hub> hub_;
+  const std::shared_ptr<diagnosis::Hub> hub_;
   const int rank_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
   cuda::CudaDevice device_;

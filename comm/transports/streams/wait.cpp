@@ -68,9 +68,8 @@ void Engine::block(const Predicate& done, double deadline) {
 
 void Engine::look_until(const Predicate& done, double deadline) {
   Patience patience;
-  threads::Mailbox& bell = hub_->mailbox(rank_);
   for (const std::int64_t start = diagnosis::steady_now();;) {
-    const std::int64_t seen = bell.events();
+    const std::int64_t seen = hub_->events(rank_);
     require_working();
     retire();
     if (done()) break;
@@ -80,8 +79,8 @@ void Engine::look_until(const Predicate& done, double deadline) {
       std::this_thread::yield();
       continue;
     }
-    bell.sleep(seen,
-               std::min(cuda::nap_after(seconds_since(start)), deadline / (4 * hub_->size())));
+    hub_->sleep(rank_, seen,
+                std::min(cuda::nap_after(seconds_since(start)), deadline / (4 * hub_->size())));
   }
   retire();
   hub_->set_waiting(rank_, {});
@@ -127,6 +126,8 @@ bool Engine::lacks(const Operation& operation, int peer) const {
 void Engine::require_alive(const Waiting& waiting, Patience& patience, double deadline) {
   hub_->set_waiting(rank_, waiting);
   for (const int peer : waiting.peers) {
+    if (const std::string lost = hub_->lost(peer); !lost.empty())
+      fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer, "is gone: " + lost));
     if (hub_->returned(peer) && lacks(*oldest(), peer))
       fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer));
     hub_->pass_on(rank_, hub_->heartbeat(peer));
@@ -212,14 +213,7 @@ void Engine::finish() {
 }
 
 void Engine::close() {
-  threads::Mailbox& bell = hub_->mailbox(rank_);
-  const auto others_run = [&] {
-    for (int rank = 0; rank < hub_->size(); ++rank)
-      if (!hub_->returned(rank)) return true;
-    return false;
-  };
-  for (std::int64_t seen = bell.events(); others_run() && !hub_->failure(); seen = bell.events())
-    bell.sleep(seen, 0.1);
+  hub_->await_returns(rank_);
   try {
     require_working();
     connection_->finalize();
