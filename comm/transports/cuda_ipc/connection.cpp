@@ -222,10 +222,4 @@ void Connection::abort() noexcept {
   }
 }
 
-bool Connection::settled() const {
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (lanes_->active(peer)) return false;
-  return true;
-}
-
 }  // namespace ringspan::comm::cuda_ipc

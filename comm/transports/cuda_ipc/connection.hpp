@@ -66,7 +66,7 @@ class Connection final : public streams::Connection {
   void destroy() override;
   void abort() noexcept override;
   void settle() noexcept override { lanes_->set_active(rank_, false); }
-  bool settled() const override;
+  bool settled(int rank) const override { return !lanes_->active(rank); }
 
  private:
   /// A message of the operation under way.

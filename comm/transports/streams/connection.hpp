@@ -45,8 +45,8 @@ class Connection {
 
   /// With nothing queued on this GPU, nor to be queued: this rank touches no memory of others.
   virtual void settle() noexcept {}
-  /// No rank touches memory of another.
-  virtual bool settled() const { return true; }
+  /// That rank touches no memory of others.
+  virtual bool settled(int) const { return true; }
 };
 
 }  // namespace ringspan::comm::streams

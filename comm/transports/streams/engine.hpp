@@ -97,6 +97,7 @@ class Engine {
   }
 
   bool busy() const;
+  bool all_settled() const;
   void give_up();
 
   const std::shared_ptr<diagnosis::Hub> hub_;

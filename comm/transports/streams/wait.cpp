@@ -189,6 +189,12 @@ bool Engine::busy() const {
   return busy(*transfer_) || busy(device_.compute());
 }
 
+bool Engine::all_settled() const {
+  for (int rank = 0; rank < hub_->size(); ++rank)
+    if (!connection_->settled(rank) && hub_->lost(rank).empty()) return false;
+  return true;
+}
+
 // Once the caller sees a failure, nothing is to write or read its memory any more.
 void Engine::give_up() {
   if (std::exchange(gave_up_, true)) return;
@@ -203,7 +209,7 @@ void Engine::give_up() {
   };
   nap_while([this] { return busy(); });
   if (!busy()) connection_->settle();
-  nap_while([this] { return !connection_->settled(); });
+  nap_while([this] { return !all_settled(); });
 }
 
 void Engine::finish() {
@@ -229,7 +235,7 @@ void Engine::close() {
     };
     nap_until([this] { return connection_->ready(); });
     connection_->destroy();
-    nap_until([this] { return connection_->settled(); });  // before their memory goes
+    nap_until([this] { return all_settled(); });  // before their memory goes
   } catch (const Error& error) {
     hub_->fail(error);
     connection_->abort();
