@@ -35,6 +35,8 @@ std::atomic_ref<Value> shared(Value& value) {
   return std::atomic_ref<Value>(value);
 }
 
+}  // namespace
+
 /// A notice that is replaced as a whole. Whoever dies with the lock leaves none.
 struct SharedNotice {
   void start() {
@@ -70,8 +72,6 @@ struct SharedNotice {
 struct GroupName {
   std::int64_t parent, call;
 };
-
-}  // namespace
 
 struct SharedHub::Header {
   SharedNotice failure;  // and the lock of the groups
