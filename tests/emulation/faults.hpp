@@ -15,4 +15,9 @@ int emulation_injected(const char* call);
 
 /// Of device memory, by cuMemAllocAsync, that has not been released yet.
 long emulation_allocations();
+
+/// Of device memory, by cuMemAlloc, that has not been released; allocations of other processes that
+/// are open here.
+long emulation_exportable();
+long emulation_imports();
 }

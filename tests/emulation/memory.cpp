@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of the emulated driver: the host's, which the sanitizers watch.
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -103,6 +104,11 @@ Status cuMemsetD8Async(Address address, unsigned char value, std::size_t bytes,
 
 // The host reaches all memory.
 Status cuPointerGetAttribute(void* value, int attribute, Address address) {
+  if (attribute == kBufferId) {
+    const std::uint64_t id = emulation::buffer_id(address);
+    std::memcpy(value, &id, sizeof(id));
+    return id > 0 ? kSuccess : kInvalidValue;
+  }
   if (attribute != kHostPointer) return kInvalidValue;
   void* const same = pointer(address);
   std::memcpy(value, &same, sizeof(same));

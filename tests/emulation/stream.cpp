@@ -2,6 +2,9 @@
 // Streams and events of the emulated driver.
 #include "tests/emulation/stream.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
@@ -66,6 +69,10 @@ bool Mark::reached() const {
 
 namespace {
 
+std::atomic_ref<std::uint32_t> shared_value(Address address) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(address));
+}
+
 std::shared_ptr<Mark> last_record(EventHandle event) {
   const std::lock_guard lock(event->mutex);
   return event->mark;
@@ -112,6 +119,28 @@ Status cuLaunchHostFunc(StreamHandle stream, void (*function)(void*), void* data
   if (!stream) return kInvalidHandle;
   if (!function) return kInvalidValue;
   stream->queue->push([=] { function(data); });
+  return kSuccess;
+}
+
+// Other processes may write what is waited for, so nobody rings.
+Status cuStreamWaitValue32_v2(StreamHandle stream, Address address, std::uint32_t value,
+                              unsigned flags) {
+  if (const Status status = emulation_injected("cuStreamWaitValue32")) return status;
+  if (!stream) return kInvalidHandle;
+  if (flags != kWaitAtLeast || address % sizeof(value) != 0) return kInvalidValue;
+  stream->queue->push([=] {
+    while (static_cast<std::int32_t>(emulation::shared_value(address).load() - value) < 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+  return kSuccess;
+}
+
+Status cuStreamWriteValue32_v2(StreamHandle stream, Address address, std::uint32_t value,
+                               unsigned) {
+  if (const Status status = emulation_injected("cuStreamWriteValue32")) return status;
+  if (!stream) return kInvalidHandle;
+  if (address % sizeof(value) != 0) return kInvalidValue;
+  stream->queue->push([=] { emulation::shared_value(address).store(value); });
   return kSuccess;
 }
 

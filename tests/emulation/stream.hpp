@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -45,6 +46,9 @@ class Mark {
 
 /// The GPU that is current for the calling thread; -1: none.
 int current_ordinal();
+
+/// Of the allocation by cuMemAlloc that the address is in; 0: of none.
+std::uint64_t buffer_id(ringspan::comm::cuda::Address address);
 
 }  // namespace emulation
 

@@ -60,6 +60,19 @@ void find_memory(const DynamicLibrary& library, Api& api) {
   library.find(api.set_pool_access, "cuMemPoolSetAccess");
 }
 
+void find_sharing(const DynamicLibrary& library, Api& api) {
+  library.find(api.wait_value, "cuStreamWaitValue32_v2");
+  library.find(api.write_value, "cuStreamWriteValue32_v2");
+  library.find(api.register_host, "cuMemHostRegister_v2");
+  library.find(api.unregister_host, "cuMemHostUnregister");
+  library.find(api.host_address, "cuMemHostGetDevicePointer_v2");
+  library.find(api.allocate_exportable, "cuMemAlloc_v2");
+  library.find(api.release_exportable, "cuMemFree_v2");
+  library.find(api.export_memory, "cuIpcGetMemHandle");
+  library.find(api.import_memory, "cuIpcOpenMemHandle_v2");
+  library.find(api.close_import, "cuIpcCloseMemHandle");
+}
+
 }  // namespace
 
 std::shared_ptr<const Api> load_cuda() {
@@ -68,6 +81,7 @@ std::shared_ptr<const Api> load_cuda() {
   find_devices(library, *api);
   find_streams(library, *api);
   find_memory(library, *api);
+  find_sharing(library, *api);
 
   const Status status = api->init(0);
   if (status == kErrorNoDevice) throw Error(ErrorKind::not_available, "no CUDA device");

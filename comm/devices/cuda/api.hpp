@@ -26,15 +26,20 @@ using PoolHandle = CUmemPoolHandle_st*;
 
 inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
 inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
+inline constexpr Status kErrorAlreadyMapped = 208;  // CUDA_ERROR_ALREADY_MAPPED
 inline constexpr Status kErrorNotReady = 600;       // CUDA_ERROR_NOT_READY
 inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kHostAllocPortable = 1;   // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr int kComputeCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_..._MAJOR
 inline constexpr int kComputeCapabilityMinor = 76;
-inline constexpr int kPoolReleaseThreshold = 4;  // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-inline constexpr int kHostPointer = 4;           // CU_POINTER_ATTRIBUTE_HOST_POINTER
-inline constexpr int kUnified = 4;               // CU_MEMORYTYPE_UNIFIED
+inline constexpr int kPoolReleaseThreshold = 4;     // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+inline constexpr unsigned kHostRegisterMapped = 3;  // CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP
+inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ, which wraps
+inline constexpr unsigned kIpcLazyPeerAccess = 1;   // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+inline constexpr int kBufferId = 7;                 // CU_POINTER_ATTRIBUTE_BUFFER_ID
+inline constexpr int kHostPointer = 4;              // CU_POINTER_ATTRIBUTE_HOST_POINTER
+inline constexpr int kUnified = 4;                  // CU_MEMORYTYPE_UNIFIED
 
 struct MemcpyRows {  // CUDA_MEMCPY2D_v2
   std::size_t from_x = 0, from_y = 0;
@@ -50,6 +55,10 @@ struct MemcpyRows {  // CUDA_MEMCPY2D_v2
   void* to_array = nullptr;
   std::size_t to_pitch = 0;
   std::size_t row_bytes = 0, rows = 0;
+};
+
+struct IpcHandle {  // CUipcMemHandle: of a whole allocation, for another process
+  char bytes[64] = {};
 };
 
 struct PoolAccess {    // CUmemAccessDesc
@@ -92,6 +101,19 @@ struct Api {
   Status (*copy_rows)(const MemcpyRows*, StreamHandle);
   Status (*fill)(Address, unsigned char value, std::size_t bytes, StreamHandle);
   Status (*pointer_attribute)(void* value, int attribute, Address);
+
+  // Waits for, and sets, 32 bits that the host and other processes reach, too.
+  Status (*wait_value)(StreamHandle, Address, std::uint32_t value, unsigned flags);
+  Status (*write_value)(StreamHandle, Address, std::uint32_t value, unsigned flags);
+  Status (*register_host)(void*, std::size_t bytes, unsigned flags);
+  Status (*unregister_host)(void*);
+  Status (*host_address)(Address*, void*, unsigned flags);
+
+  Status (*allocate_exportable)(Address*, std::size_t bytes);
+  Status (*release_exportable)(Address);
+  Status (*export_memory)(IpcHandle*, Address);
+  Status (*import_memory)(Address*, IpcHandle, unsigned flags);
+  Status (*close_import)(Address);
 
   Status (*default_pool)(PoolHandle*, Ordinal);
   Status (*set_pool_attribute)(PoolHandle, int attribute, void* value);

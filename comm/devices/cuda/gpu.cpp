@@ -73,6 +73,14 @@ void Stream::wait(const Event& event) const {
   gpu_->check(gpu_->api().stream_wait_event(handle_, event.handle(), 0), "cuStreamWaitEvent");
 }
 
+void Stream::wait_value(Address address, std::uint32_t value) const {
+  gpu_->check(gpu_->api().wait_value(handle_, address, value, kWaitAtLeast), "cuStreamWaitValue32");
+}
+
+void Stream::write_value(Address address, std::uint32_t value) const {
+  gpu_->check(gpu_->api().write_value(handle_, address, value, 0), "cuStreamWriteValue32");
+}
+
 bool Stream::idle() const {
   const Status status = gpu_->api().stream_query(handle_);
   if (status == kErrorNotReady) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -65,7 +66,7 @@ class Event {
 };
 
 /// A queue of work that runs in order: this process's own, or a caller's, which stays the caller's.
-class Stream {
+class Stream : public std::enable_shared_from_this<Stream> {
  public:
   explicit Stream(std::shared_ptr<const Gpu> gpu, StreamHandle borrowed = nullptr);
   ~Stream();
@@ -78,6 +79,10 @@ class Stream {
 
   void record(const Event& event) const;
   void wait(const Event& event) const;
+  /// Until the value at that address of the GPU is not before this one, in 32 bits that wrap.
+  void wait_value(Address address, std::uint32_t value) const;
+  /// Writes it behind all that was queued before, as whoever reads it sees it.
+  void write_value(Address address, std::uint32_t value) const;
   /// Everything queued so far has run. Throws system if some of it has failed.
   bool idle() const;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/bootstrap.hpp"
+#include "comm/launch.hpp"
 
 namespace ringspan::comm::mpi {
 
@@ -10,5 +11,8 @@ namespace ringspan::comm::mpi {
 /// be gone, unless set_patience says otherwise once a launch has ended well.
 Bootstrap bootstrap(double deadline);
 void set_patience(double seconds);
+
+/// This process among them, likewise.
+Process process(double deadline);
 
 }  // namespace ringspan::comm::mpi

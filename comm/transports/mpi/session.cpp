@@ -181,6 +181,11 @@ void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int ta
 
 Bootstrap bootstrap(double deadline) { return Session::instance(deadline).bootstrap(); }
 
+Process process(double deadline) {
+  const Session& session = Session::instance(deadline);
+  return {session.rank(), session.size()};
+}
+
 void set_patience(double seconds) { Session::instance(seconds).set_patience(seconds); }
 
 }  // namespace ringspan::comm::mpi

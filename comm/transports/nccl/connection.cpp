@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "comm/devices/cuda/copy.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm::nccl {
@@ -13,8 +14,8 @@ constexpr Status kRemoteError = 6;  // ncclRemoteError
 }  // namespace
 
 Connection::Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cuda::Gpu> gpu,
-                       const UniqueId& id, int ranks, int rank)
-    : api_(std::move(api)), gpu_(std::move(gpu)) {
+                       std::shared_ptr<Pairs> pairs, const UniqueId& id, int ranks, int rank)
+    : api_(std::move(api)), gpu_(std::move(gpu)), pairs_(std::move(pairs)), rank_(rank) {
   const cuda::Current current(*gpu_);
   Config config;
   config.blocking = 0;
@@ -22,6 +23,66 @@ Connection::Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cud
 }
 
 Connection::~Connection() { abort(); }
+
+Pairs::Key Connection::key(const Operation& operation, const Message& message) const {
+  return {message.sends ? rank_ : message.peer, message.sends ? message.peer : rank_,
+          operation.channel->id};
+}
+
+std::optional<Error> Connection::announce(Operation& operation) {
+  std::optional<Error> wrong;
+  for (auto* messages : {&operation.recvs, &operation.sends}) {
+    for (Message& message : *messages) {
+      const diagnosis::Half half{rank_, operation.name, operation.sequence, message.slice.bytes(),
+                                 message.number};
+      message.place = pairs_->add(key(operation, message), half, message.sends, wrong);
+    }
+  }
+  return wrong;
+}
+
+bool Connection::has_met(const Operation& operation, const Message& message) const {
+  return pairs_->has_met(key(operation, message), message.sends, message.place);
+}
+
+// NCCL knows neither rows nor empty messages: rows are packed into memory of the transfer stream,
+// and an empty message carries one byte, so that it is waited for like any other.
+Slice Connection::packing(const Slice& slice) const {
+  const bool needed = !slice.contiguous() && slice.bytes() > 0;
+  return needed ? whole(staging_->allocate(slice.bytes())) : Slice{};
+}
+
+void Connection::begin(Operation& operation, const cuda::Stream& stream) {
+  if (!staging_) {
+    staging_ = std::make_shared<cuda::Memory>(stream.shared_from_this(), cuda::Allocator{}, false);
+    token_sent_ = staging_->allocate(1);
+    token_received_ = staging_->allocate(1);
+  }
+  std::vector<Part> sends, recvs;
+  std::vector<Slice> packed;  // until they have been queued
+  const auto part = [](const Message& message, const Buffer& token, const Slice& packed) {
+    if (message.slice.bytes() == 0) return Part{message.peer, token.data(), 1};
+    const Slice& slice = packed.buffer ? packed : message.slice;
+    return Part{message.peer, slice.data(), slice.bytes()};
+  };
+  for (const Message& message : operation.sends) {
+    packed.push_back(packing(message.slice));
+    if (packed.back().buffer) cuda::queue_copy(stream, packed.back(), message.slice);
+    sends.push_back(part(message, token_sent_, packed.back()));
+  }
+  unpacked_.clear();
+  for (const Message& message : operation.recvs) {
+    unpacked_.push_back(packing(message.slice));
+    recvs.push_back(part(message, token_received_, unpacked_.back()));
+  }
+  exchange(sends, recvs, stream);
+}
+
+void Connection::end(Operation& operation, const cuda::Stream& stream) {
+  for (std::size_t i = 0; i < unpacked_.size(); ++i)
+    if (unpacked_[i].buffer) cuda::queue_copy(stream, operation.recvs[i].slice, unpacked_[i]);
+  unpacked_.clear();
+}
 
 bool Connection::ready() const {
   const std::lock_guard lock(mutex_);

@@ -6,54 +6,64 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "comm/devices/cuda/gpu.hpp"
+#include "comm/devices/cuda/memory.hpp"
 #include "comm/transports/nccl/api.hpp"
+#include "comm/transports/nccl/pairs.hpp"
+#include "comm/transports/streams/connection.hpp"
 
 namespace ringspan::comm::nccl {
 
-/// Memory of one message, to or from a rank of the world.
-struct Part {
-  int peer = 0;
-  std::byte* data = nullptr;
-  std::int64_t bytes = 0;
-};
+using streams::Message;
+using streams::Operation;
 
 /// One rank's NCCL communicator of the world, which never blocks: what a call has begun is done
-/// once ready() says so, and no other may be made before. Used by the rank's thread, except that
-/// anyone may abort() it.
-class Connection {
+/// once ready() says so, and no other may be made before. A batch is one group, so that none of its
+/// messages waits for another.
+class Connection final : public streams::Connection {
  public:
   /// Begins to connect; the other ranks do the same.
   Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cuda::Gpu> gpu,
-             const UniqueId& id, int ranks, int rank);
+             std::shared_ptr<Pairs> pairs, const UniqueId& id, int ranks, int rank);
   /// Aborts, unless finished.
-  ~Connection();
+  ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// False while a call is under way, and for ever after abort(). Throws peer_failed if NCCL says
-  /// that another rank is at fault, system for any other failure, also of what runs on the GPU.
-  bool ready() const;
-
-  /// Begins to queue messages in both directions as one group, none of which waits for another.
-  void exchange(std::span<const Part> sends, std::span<const Part> recvs,
-                const cuda::Stream& stream);
-
-  /// Begins to end the communicator: all ranks do, once nothing is queued. Then destroy().
-  void finalize();
-  void destroy();
-
-  /// Ends what is queued on the GPU wherever it is, and makes the communicator useless.
-  void abort() noexcept;
+  bool ready() const override;
+  std::optional<Error> announce(Operation& operation) override;
+  bool has_met(const Operation& operation, const Message& message) const override;
+  void begin(Operation& operation, const cuda::Stream& stream) override;
+  void end(Operation& operation, const cuda::Stream& stream) override;
+  void finalize() override;
+  void destroy() override;
+  void abort() noexcept override;
 
  private:
+  /// Memory of one message, to or from a rank of the world.
+  struct Part {
+    int peer = 0;
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0;
+  };
+
+  Pairs::Key key(const Operation& operation, const Message& message) const;
+  Slice packing(const Slice& slice) const;
+  void exchange(std::span<const Part> sends, std::span<const Part> recvs,
+                const cuda::Stream& stream);
   void check(Status status, const char* call) const;
   [[noreturn]] void fail(Status status, const char* call) const;
 
   const std::shared_ptr<const Api> api_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
-  mutable std::mutex mutex_;  // of the handle
+  const std::shared_ptr<Pairs> pairs_;
+  const int rank_;
+  std::shared_ptr<cuda::Memory> staging_;  // in the order of the transfer stream
+  Buffer token_sent_, token_received_;     // what an empty message carries
+  std::vector<Slice> unpacked_;  // [recv] of the batch under way, what its rows come from; or empty
+  mutable std::mutex mutex_;     // of the handle
   CommHandle handle_ = nullptr;
 };
 

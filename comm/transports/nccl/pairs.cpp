@@ -11,20 +11,20 @@ diagnosis::Half of_number(diagnosis::Half half, std::int64_t number) {
 
 }  // namespace
 
-Pairs::Place Pairs::add(const Key& key, const diagnosis::Half& half, bool sends,
+std::int64_t Pairs::add(const Key& key, const diagnosis::Half& half, bool sends,
                         std::optional<Error>& wrong) {
   const std::lock_guard lock(mutex_);
   Lane& lane = lanes_[key];
   (sends ? lane.sent : lane.awaited).push_back(half);
-  const Place place{key, sends ? lane.sends++ : lane.recvs++, sends};
+  const std::int64_t place = sends ? lane.sends++ : lane.recvs++;
   if (!wrong) wrong = compare(key);
   return place;
 }
 
-bool Pairs::has_met(const Place& place) const {
+bool Pairs::has_met(const Key& key, bool sends, std::int64_t place) const {
   const std::lock_guard lock(mutex_);
-  const Lane& lane = lanes_.at(place.key);
-  return (place.sends ? lane.recvs : lane.sends) > place.index;
+  const Lane& lane = lanes_.at(key);
+  return (sends ? lane.recvs : lane.sends) > place;
 }
 
 std::optional<Error> Pairs::compare(const Key& key) {

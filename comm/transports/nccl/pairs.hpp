@@ -22,17 +22,13 @@ class Pairs {
 
   using Key = std::tuple<int, int, std::int64_t>;  // from, to, channel
 
-  /// Where a half was put: its place among those of one side between two ranks in one group.
-  struct Place {
-    Key key;
-    std::int64_t index = 0;
-    bool sends = false;
-  };
-  /// `half` is of the rank that sends, or else of the one that receives.
-  Place add(const Key& key, const diagnosis::Half& half, bool sends, std::optional<Error>& wrong);
+  /// `half` is of the rank that sends, or else of the one that receives. Returns its place among
+  /// those of its side.
+  std::int64_t add(const Key& key, const diagnosis::Half& half, bool sends,
+                   std::optional<Error>& wrong);
 
   /// Whether the other half has been posted.
-  bool has_met(const Place& place) const;
+  bool has_met(const Key& key, bool sends, std::int64_t place) const;
 
  private:
   using Halves = std::deque<diagnosis::Half>;

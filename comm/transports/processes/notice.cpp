@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
+#include <string_view>
 #include <type_traits>
 
 #include "comm/transports/processes/wire.hpp"
@@ -167,6 +169,16 @@ Content decode(std::span<const std::byte> bytes) {
     case 5: return Finished{};
     default: throw Error(ErrorKind::system, "a notice of a kind that is not known");
   }
+}
+
+Failed in_words(const diagnosis::Failure& failure) {
+  const bool thrown = std::string_view(failure.cause.what()) != failure.thrown.what();
+  return {failure.thrown, thrown ? failure.cause.where().rank : -1};
+}
+
+diagnosis::Failure from_words(const Failed& failed) {
+  if (failed.thrown_by < 0) return {failed.error, failed.error};
+  return diagnosis::failure_of_rank(failed.thrown_by, std::make_exception_ptr(failed.error));
 }
 
 }  // namespace ringspan::comm::processes

@@ -11,6 +11,7 @@
 
 #include "comm/error.hpp"
 #include "comm/transports/diagnosis/board.hpp"
+#include "comm/transports/diagnosis/first_failure.hpp"
 
 namespace ringspan::comm::processes {
 
@@ -57,5 +58,9 @@ using Content = std::variant<Question, Status, Failed, Count, Returned, Finished
 /// Within Wire::kLargestNotice: long texts and lists are cut off.
 std::vector<std::byte> encode(const Content& content);
 Content decode(std::span<const std::byte> bytes);
+
+/// What a rank threw is told in its own words; its peers know from it that the rank has failed.
+Failed in_words(const diagnosis::Failure& failure);
+diagnosis::Failure from_words(const Failed& failed);
 
 }  // namespace ringspan::comm::processes

@@ -14,17 +14,6 @@ bool is_member(const Group& group, int rank) {
   return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
 }
 
-// What a rank threw is told in its own words; its peers know from it that the rank has failed.
-Failed in_words(const Failure& failure) {
-  const bool thrown = std::string_view(failure.cause.what()) != failure.thrown.what();
-  return {failure.thrown, thrown ? failure.cause.where().rank : -1};
-}
-
-Failure from_words(const Failed& failed) {
-  if (failed.thrown_by < 0) return {failed.error, failed.error};
-  return diagnosis::failure_of_rank(failed.thrown_by, std::make_exception_ptr(failed.error));
-}
-
 }  // namespace
 
 Peers::Peers(Wire& wire, int ranks)

@@ -21,7 +21,8 @@ Hub::Hub(const LaunchOptions& options)
   for (Rank& rank : ranks_) rank.heartbeat = steady_now();
 }
 
-std::shared_ptr<Channel> Hub::join(int parent, std::int64_t call, const std::vector<int>& members) {
+std::shared_ptr<Channel> Hub::join(std::int64_t parent, std::int64_t call,
+                                   const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Channel>& channel = channels_[{parent, call, members}];
   if (!channel) channel = std::make_shared<Channel>(static_cast<int>(channels_.size()), members);
@@ -57,6 +58,17 @@ void Hub::set_returned(int rank) {
   for (Rank& other : ranks_) other.mailbox.ring();
 }
 
+// However long: whoever has a message to wait for knows better what is wrong.
+void Hub::await_returns(int rank) {
+  constexpr double kNap = 0.1;  // seconds
+  const auto returned = [](const Rank& other) { return other.returned.load(); };
+  for (;;) {
+    const std::int64_t seen = mailbox(rank).events();
+    if (failure_ || std::all_of(ranks_.begin(), ranks_.end(), returned)) return;
+    mailbox(rank).sleep(seen, kNap);
+  }
+}
+
 void Hub::fail(const diagnosis::Failure& failure) {
   if (!failure_.set(failure)) return;
   for (Rank& rank : ranks_) rank.mailbox.ring();
@@ -74,7 +86,7 @@ void Hub::require_equal_counts() const {
   }
 }
 
-void run_each(Hub& hub, const std::function<void(int rank)>& body) {
+void run_each(diagnosis::Hub& hub, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
   threads.reserve(hub.size());
   std::latch started(hub.size());  // a thread yet to start must not look like a silent rank

@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "comm/launch.hpp"
-#include "comm/transports/diagnosis/board.hpp"
 #include "comm/transports/diagnosis/clock.hpp"
-#include "comm/transports/diagnosis/first_failure.hpp"
+#include "comm/transports/diagnosis/hub.hpp"
 #include "comm/transports/threads/mailbox.hpp"
 
 namespace ringspan::comm::threads {
@@ -22,40 +21,42 @@ namespace ringspan::comm::threads {
 using diagnosis::steady_now;
 using diagnosis::Waiting;
 
-/// What the ranks of one world share: mailboxes, groups, heartbeats and the first failure. A
-/// heartbeat is the time of a rank's last real progress.
-class Hub final : public diagnosis::Board {
+/// What the ranks of one world share: mailboxes, groups, heartbeats and the first failure.
+class Hub final : public diagnosis::Hub {
  public:
   explicit Hub(const LaunchOptions& options);
 
-  const LaunchOptions& options() const { return options_; }
-  const std::shared_ptr<const World>& world() const { return world_; }
+  const LaunchOptions& options() const override { return options_; }
+  const std::shared_ptr<const World>& world() const override { return world_; }
   int size() const override { return options_.ranks; }
-  /// Ranks outnumber the cores they may run on, so one that spins slows another.
-  bool crowded() const { return crowded_; }
+  bool crowded() const override { return crowded_; }
   Mailbox& mailbox(int rank) { return ranks_[rank].mailbox; }
 
-  /// The group made by the `call`-th group() of a parent: one object for all its members, who need
-  /// not wait for each other to get it.
-  std::shared_ptr<Channel> join(int parent, std::int64_t call, const std::vector<int>& members);
+  /// One object for all members.
+  std::shared_ptr<Channel> join(std::int64_t parent, std::int64_t call,
+                                const std::vector<int>& members) override;
 
-  void beat(int rank);
-  void pass_on(int rank, std::int64_t heartbeat);
+  void beat(int rank) override;
+  void pass_on(int rank, std::int64_t heartbeat) override;
   std::int64_t heartbeat(int rank) const override { return ranks_[rank].heartbeat.load(); }
 
-  void set_waiting(int rank, std::optional<Waiting> waiting);
+  void set_waiting(int rank, std::optional<Waiting> waiting) override;
   std::optional<Waiting> waiting(int rank) const override;
   std::int64_t posted(const diagnosis::Group& group, int rank) const override;
   bool answers(int) const override { return true; }
 
-  /// The rank's function has ended; whatever it sent is in the mailboxes.
-  void set_returned(int rank);
+  void set_returned(int rank) override;
+  void await_returns(int rank) override;
   bool returned(int rank) const override { return ranks_[rank].returned.load(); }
 
-  /// Records the first failure and wakes everybody; later ones are dropped.
-  void fail(const Error& cause) { fail({cause, cause}); }
-  void fail(const diagnosis::Failure& failure);
-  const diagnosis::FirstFailure& failure() const { return failure_; }
+  using diagnosis::Hub::fail;
+  void fail(const diagnosis::Failure& failure) override;
+  const diagnosis::FirstFailure& failure() const override { return failure_; }
+
+  std::int64_t events(int rank) const override { return ranks_[rank].mailbox.events(); }
+  void sleep(int rank, std::int64_t seen, double seconds) override {
+    mailbox(rank).sleep(seen, seconds);
+  }
 
   /// When all ranks have ended: throws the first failure, or what the ledger finds.
   void finish() const;
@@ -77,11 +78,12 @@ class Hub final : public diagnosis::Board {
   std::vector<Rank> ranks_;
   diagnosis::FirstFailure failure_;
   mutable std::mutex mutex_;  // of what follows
-  std::map<std::tuple<int, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>> channels_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>>
+      channels_;
 };
 
 /// Runs `body` once per rank, each in a thread of its own, and returns when all have ended. A
 /// thread that does not start is a failure of the world.
-void run_each(Hub& hub, const std::function<void(int rank)>& body);
+void run_each(diagnosis::Hub& hub, const std::function<void(int rank)>& body);
 
 }  // namespace ringspan::comm::threads

@@ -10,18 +10,12 @@
 #include <vector>
 
 #include "comm/transport.hpp"
-#include "comm/transports/diagnosis/board.hpp"
+#include "comm/transports/diagnosis/hub.hpp"
 #include "comm/transports/diagnosis/ledger.hpp"
 
 namespace ringspan::comm::threads {
 
-/// What the members of one group share. `posted` serves diagnosis and the ledger only.
-struct Channel : diagnosis::Group {
-  Channel(std::int64_t number, std::vector<int> ranks)
-      : Group(number, std::move(ranks)), posted(members.size()) {}
-
-  std::vector<std::atomic<std::int64_t>> posted;  // operations so far, [rank of the group]
-};
+using diagnosis::Channel;
 
 /// The sender's half of a message. Whoever moves `state` on from posted owns the slice: the
 /// receiver, which takes it, or the sender, which withdraws it when it gives up.

@@ -5,9 +5,9 @@
 #include <limits>
 #include <thread>
 
-#include "comm/transports/nccl/engine.hpp"
+#include "comm/transports/streams/engine.hpp"
 
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 namespace {
 
 using diagnosis::Waiting;
@@ -18,7 +18,7 @@ double seconds_since(std::int64_t start) {
   return static_cast<double>(diagnosis::steady_now() - start) * 1e-9;
 }
 
-// NCCL may say that another rank is at fault, but not which.
+// A connection may say that another rank is at fault, but not which.
 int to_blame(const Error& error, int rank) {
   return error.kind() == ErrorKind::peer_failed ? -1 : rank;
 }
@@ -68,9 +68,8 @@ void Engine::block(const Predicate& done, double deadline) {
 
 void Engine::look_until(const Predicate& done, double deadline) {
   Patience patience;
-  threads::Mailbox& bell = hub_->mailbox(rank_);
   for (const std::int64_t start = diagnosis::steady_now();;) {
-    const std::int64_t seen = bell.events();
+    const std::int64_t seen = hub_->events(rank_);
     require_working();
     retire();
     if (done()) break;
@@ -80,8 +79,8 @@ void Engine::look_until(const Predicate& done, double deadline) {
       std::this_thread::yield();
       continue;
     }
-    bell.sleep(seen,
-               std::min(cuda::nap_after(seconds_since(start)), deadline / (4 * hub_->size())));
+    hub_->sleep(rank_, seen,
+                std::min(cuda::nap_after(seconds_since(start)), deadline / (4 * hub_->size())));
   }
   retire();
   hub_->set_waiting(rank_, {});
@@ -97,7 +96,7 @@ Waiting Engine::waiting() const {
   const Operation* const operation = oldest();
   if (!operation)
     return {
-        nullptr, -1, connected_ ? "the end of what is queued" : "NCCL to connect all ranks", {}};
+        nullptr, -1, connected_ ? "the end of what is queued" : "all ranks to be connected", {}};
   if (!operation->ready.done()) {
     return {nullptr,
             operation->sequence,
@@ -110,7 +109,7 @@ Waiting Engine::waiting() const {
   for (const auto* messages : {&operation->sends, &operation->recvs}) {
     for (const Message& message : *messages) {
       all.push_back(message.peer);
-      if (!pairs_->has_met(message.place)) waiting.peers.push_back(message.peer);
+      if (!connection_->has_met(*operation, message)) waiting.peers.push_back(message.peer);
     }
   }
   if (waiting.peers.empty()) waiting.peers = std::move(all);
@@ -120,13 +119,15 @@ Waiting Engine::waiting() const {
 bool Engine::lacks(const Operation& operation, int peer) const {
   for (const auto* messages : {&operation.sends, &operation.recvs})
     for (const Message& message : *messages)
-      if (message.peer == peer && !pairs_->has_met(message.place)) return true;
+      if (message.peer == peer && !connection_->has_met(operation, message)) return true;
   return false;
 }
 
 void Engine::require_alive(const Waiting& waiting, Patience& patience, double deadline) {
   hub_->set_waiting(rank_, waiting);
   for (const int peer : waiting.peers) {
+    if (const std::string lost = hub_->lost(peer); !lost.empty())
+      fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer, "is gone: " + lost));
     if (hub_->returned(peer) && lacks(*oldest(), peer))
       fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer));
     hub_->pass_on(rank_, hub_->heartbeat(peer));
@@ -152,7 +153,7 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
 
 void Engine::require_working() {
   if (closed_)
-    throw Error(ErrorKind::invalid_argument, "nccl: the launch that this belongs to has ended");
+    throw Error(ErrorKind::invalid_argument, "the launch that this belongs to has ended");
   if (dropped_) hub_->fail(*dropped_);
   if (!hub_->failure()) return;
   give_up();
@@ -177,11 +178,7 @@ void Engine::report(const Error& error, std::string_view operation, std::int64_t
   fail(Error(error.kind(), concat("rank ", rank_, named, ": ", error.what()), where));
 }
 
-// Once the caller sees a failure, nothing is to write or read its memory any more.
-void Engine::give_up() {
-  if (std::exchange(gave_up_, true)) return;
-  connection_->abort();
-  const std::int64_t start = diagnosis::steady_now();
+bool Engine::busy() const {
   const auto busy = [](const cuda::Stream& stream) {
     try {
       return !stream.idle();
@@ -189,9 +186,30 @@ void Engine::give_up() {
       return false;  // it has failed, and does nothing more
     }
   };
+  return busy(*transfer_) || busy(device_.compute());
+}
+
+bool Engine::all_settled() const {
+  for (int rank = 0; rank < hub_->size(); ++rank)
+    if (!connection_->settled(rank) && hub_->lost(rank).empty()) return false;
+  return true;
+}
+
+// Once the caller sees a failure, nothing is to write or read its memory any more.
+void Engine::give_up() {
+  if (std::exchange(gave_up_, true)) return;
+  connection_->abort();
+  const std::int64_t start = diagnosis::steady_now();
   const double longest = hub_->options().deadline;  // which queued kernels must keep
-  while ((busy(*transfer_) || busy(device_.compute())) && seconds_since(start) < longest)
-    std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+  const auto nap_while = [&](const auto& condition) {
+    while (condition() && seconds_since(start) < longest) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+      connection_->abort();
+    }
+  };
+  nap_while([this] { return busy(); });
+  if (!busy()) connection_->settle();
+  nap_while([this] { return !all_settled(); });
 }
 
 void Engine::finish() {
@@ -201,25 +219,23 @@ void Engine::finish() {
 }
 
 void Engine::close() {
-  threads::Mailbox& bell = hub_->mailbox(rank_);
-  const auto others_run = [&] {
-    for (int rank = 0; rank < hub_->size(); ++rank)
-      if (!hub_->returned(rank)) return true;
-    return false;
-  };
-  for (std::int64_t seen = bell.events(); others_run() && !hub_->failure(); seen = bell.events())
-    bell.sleep(seen, 0.1);
+  hub_->await_returns(rank_);
   try {
     require_working();
     connection_->finalize();
     const std::int64_t start = diagnosis::steady_now();
-    while (!connection_->ready()) {
-      require_working();
-      if (seconds_since(start) > hub_->options().deadline)
-        throw Error(ErrorKind::timeout, concat("rank ", rank_, ": ncclCommFinalize does not end"));
-      std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
-    }
+    const auto nap_until = [&](const auto& condition) {
+      while (!condition()) {
+        require_working();
+        if (seconds_since(start) > hub_->options().deadline)
+          throw Error(ErrorKind::timeout,
+                      concat("rank ", rank_, ": the connection to the other ranks does not end"));
+        std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+      }
+    };
+    nap_until([this] { return connection_->ready(); });
     connection_->destroy();
+    nap_until([this] { return all_settled(); });  // before their memory goes
   } catch (const Error& error) {
     hub_->fail(error);
     connection_->abort();
@@ -230,7 +246,12 @@ void Engine::close() {
 }
 
 void Engine::interrupt() {
-  if (hub_->failure()) return connection_->abort();
+  if (hub_->failure()) {
+    connection_->abort();
+    const std::unique_lock queueing(queueing_, std::try_to_lock);
+    if (queueing && !busy()) connection_->settle();  // its own thread may be elsewhere
+    return;
+  }
   try {
     connection_->ready();
   } catch (const Error& error) {
@@ -239,4 +260,4 @@ void Engine::interrupt() {
   }
 }
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -12,12 +13,11 @@
 
 #include "comm/devices/cuda/device.hpp"
 #include "comm/transports/diagnosis/flight_recorder.hpp"
-#include "comm/transports/nccl/connection.hpp"
-#include "comm/transports/nccl/operation.hpp"
-#include "comm/transports/nccl/pairs.hpp"
-#include "comm/transports/threads/hub.hpp"
+#include "comm/transports/diagnosis/hub.hpp"
+#include "comm/transports/streams/connection.hpp"
+#include "comm/transports/streams/operation.hpp"
 
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 
 /// One rank's side of the transport, for all its groups; used by that rank's thread alone, but for
 /// interrupt(). It queues messages on one transfer stream, behind the compute stream as it is when
@@ -26,18 +26,18 @@ class Engine {
  public:
   using Patience = diagnosis::Patience;
 
-  Engine(std::shared_ptr<threads::Hub> hub, std::shared_ptr<Pairs> pairs, int rank,
-         const std::shared_ptr<const cuda::Gpu>& gpu, std::unique_ptr<Connection> connection);
+  Engine(std::shared_ptr<diagnosis::Hub> hub, int rank, const std::shared_ptr<const cuda::Gpu>& gpu,
+         std::unique_ptr<Connection> connection);
   ~Engine();
 
-  threads::Hub& hub() const { return *hub_; }
+  diagnosis::Hub& hub() const { return *hub_; }
   int rank() const { return rank_; }
   const cuda::Gpu& gpu() const { return *gpu_; }
   Device& device() { return device_; }
   const Traffic& traffic() const { return traffic_; }
   const diagnosis::FlightRecorder& recorder() const { return recorder_; }
 
-  /// Returns when NCCL has connected all ranks.
+  /// Returns when all ranks are connected.
   void connect();
 
   std::shared_ptr<Operation> post(const std::shared_ptr<Channel>& channel, std::int64_t sequence,
@@ -67,9 +67,9 @@ class Engine {
   using Predicate = std::function<bool()>;
 
   void take_over(Operation& operation, std::span<Send> sends, std::span<Recv> recvs);
-  void pair(Operation& operation);
+  void announce(Operation& operation);
   void count(const Operation& operation);
-  void queue(const Operation& operation);
+  void queue(Operation& operation);
   void poll();
   void retire();
 
@@ -84,8 +84,8 @@ class Engine {
   [[noreturn]] void fail(const Error& cause);
   [[noreturn]] void report(const Error& error, std::string_view operation, std::int64_t sequence);
 
-  /// What CUDA or NCCL throws while the call runs poisons the world, with this rank to blame. No
-  /// operation (-1): the oldest one.
+  /// What CUDA or the connection throws while the call runs poisons the world, with this rank to
+  /// blame. No operation (-1): the oldest one.
   template <typename Call>
   auto watched(std::string_view operation, std::int64_t sequence, const Call& call)
       -> decltype(call()) {
@@ -96,25 +96,25 @@ class Engine {
     }
   }
 
+  bool busy() const;
+  bool all_settled() const;
   void give_up();
 
-  const std::shared_ptr<threads::Hub> hub_;
-  const std::shared_ptr<Pairs> pairs_;
+  const std::shared_ptr<diagnosis::Hub> hub_;
   const int rank_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
   cuda::CudaDevice device_;
   const std::shared_ptr<const cuda::Stream> transfer_;
-  const std::shared_ptr<cuda::Memory> staging_;  // in the order of the transfer stream
-  const Buffer token_sent_, token_received_;     // what an empty message carries
   const std::unique_ptr<Connection> connection_;
   Traffic traffic_;
   diagnosis::FlightRecorder recorder_;
   std::vector<std::int64_t> sent_, awaited_;          // messages so far, [world rank of the peer]
   std::deque<std::shared_ptr<Operation>> in_flight_;  // in the order of the transfer stream
-  std::shared_ptr<Operation> posting_;                // NCCL is about to queue it
+  std::shared_ptr<Operation> posting_;                // about to be queued
   std::optional<Error> dropped_;                      // to be reported at the next call
   bool connected_ = false, gave_up_ = false, closed_ = false;
+  std::mutex queueing_;  // messages are being queued
   std::mt19937_64 random_;
 };
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams

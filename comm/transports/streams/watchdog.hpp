@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/transports/nccl/engine.hpp"
+#include "comm/transports/streams/engine.hpp"
 
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 
 /// Looks after the ranks of a launch while their own threads wait for a GPU by other means than
 /// Ringspan's: a failure of the world ends what is queued there, and a failure there is noticed.
@@ -30,4 +30,4 @@ class Watchdog {
   std::thread thread_;
 };
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/transports/nccl/engine.hpp"
+#include "comm/transports/streams/engine.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
 
-#include "comm/devices/cuda/copy.hpp"
-
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 namespace {
 
-cuda::DeviceOptions device_options(const LaunchOptions& options) {
+cuda::DeviceOptions device_options(const LaunchOptions& options, const Connection& connection) {
   cuda::DeviceOptions device;
+  device.allocator = connection.allocator();
   device.poison = options.debug.poison;
   device.blocking = options.debug.blocking;
   device.deadline = options.deadline;
@@ -21,17 +20,13 @@ cuda::DeviceOptions device_options(const LaunchOptions& options) {
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<threads::Hub> hub, std::shared_ptr<Pairs> pairs, int rank,
+Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
                const std::shared_ptr<const cuda::Gpu>& gpu, std::unique_ptr<Connection> connection)
     : hub_(std::move(hub)),
-      pairs_(std::move(pairs)),
       rank_(rank),
       gpu_(gpu),
-      device_(gpu, device_options(hub_->options())),
+      device_(gpu, device_options(hub_->options(), *connection)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
-      staging_(std::make_shared<cuda::Memory>(transfer_, cuda::Allocator{}, false)),
-      token_sent_(staging_->allocate(1)),
-      token_received_(staging_->allocate(1)),
       connection_(std::move(connection)),
       recorder_(rank),
       sent_(hub_->size()),
@@ -64,7 +59,7 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
     operation->sequence = sequence;
     operation->name = name;
     take_over(*operation, sends, recvs);
-    pair(*operation);
+    announce(*operation);
     count(*operation);
     if (operation->sends.empty() && operation->recvs.empty()) {
       operation->finished = true;
@@ -83,30 +78,21 @@ void Engine::take_over(Operation& operation, std::span<Send> sends, std::span<Re
   const std::vector<int>& members = operation.channel->members;
   operation.record = recorder_.post({operation.channel->id, operation.sequence, operation.name});
   for (Send& send : sends) {
-    operation.sends.push_back({members[send.to], std::move(send.slice)});
-    recorder_.sends(members[send.to], operation.sends.back().slice.bytes());
+    const int peer = members[send.to];
+    operation.sends.push_back({peer, std::move(send.slice), true, sent_[peer]++});
+    recorder_.sends(peer, operation.sends.back().slice.bytes());
   }
   for (Recv& recv : recvs) {
-    operation.recvs.push_back({members[recv.from], std::move(recv.slice)});
-    recorder_.receives(members[recv.from], operation.recvs.back().slice.bytes());
+    const int peer = members[recv.from];
+    operation.recvs.push_back({peer, std::move(recv.slice), false, awaited_[peer]++});
+    recorder_.receives(peer, operation.recvs.back().slice.bytes());
   }
 }
 
-// A half that does not fit is reported before NCCL sees it.
-void Engine::pair(Operation& operation) {
-  std::optional<Error> wrong;
-  const auto half = [&](const Message& message, std::int64_t number) {
-    return diagnosis::Half{rank_, operation.name, operation.sequence, message.slice.bytes(),
-                           number};
-  };
-  const std::int64_t channel = operation.channel->id;
-  for (Message& message : operation.recvs)
-    message.place = pairs_->add({message.peer, rank_, channel},
-                                half(message, awaited_[message.peer]++), false, wrong);
-  for (Message& message : operation.sends)
-    message.place = pairs_->add({rank_, message.peer, channel},
-                                half(message, sent_[message.peer]++), true, wrong);
-  if (wrong) fail(*wrong);
+// A half that does not fit is reported before it is queued.
+void Engine::announce(Operation& operation) {
+  block([&] { return connection_->room(operation); }, hub_->options().deadline);
+  if (const auto wrong = connection_->announce(operation)) fail(*wrong);
 }
 
 void Engine::count(const Operation& operation) {
@@ -122,37 +108,15 @@ void Engine::count(const Operation& operation) {
     if (message.peer != rank_) traffic_.bytes_copied += message.slice.bytes();
 }
 
-// NCCL knows neither rows nor empty messages: rows are packed into memory of the transfer stream,
-// and an empty message carries one byte, so that it is waited for like any other.
-void Engine::queue(const Operation& operation) {
-  std::vector<Part> sends, recvs;
-  std::vector<Slice> unpacked;  // [recv], whole() of what its rows come from; or empty
-  const auto part = [this](const Message& message, const Buffer& token, const Slice& packed) {
-    if (message.slice.bytes() == 0) return Part{message.peer, token.data(), 1};
-    const Slice& slice = packed.buffer ? packed : message.slice;
-    return Part{message.peer, slice.data(), slice.bytes()};
-  };
-  const auto packing = [this](const Slice& slice) {
-    const bool needed = !slice.contiguous() && slice.bytes() > 0;
-    return needed ? whole(staging_->allocate(slice.bytes())) : Slice{};
-  };
-
+// After a failure nothing is queued any more: see interrupt().
+void Engine::queue(Operation& operation) {
+  const std::lock_guard lock(queueing_);
+  require_working();
   device_.compute().record(operation.ready);
   transfer_->wait(operation.ready);
-  std::vector<Slice> packed;  // until they have been queued
-  for (const Message& message : operation.sends) {
-    packed.push_back(packing(message.slice));
-    if (packed.back().buffer) cuda::queue_copy(*transfer_, packed.back(), message.slice);
-    sends.push_back(part(message, token_sent_, packed.back()));
-  }
-  for (const Message& message : operation.recvs) {
-    unpacked.push_back(packing(message.slice));
-    recvs.push_back(part(message, token_received_, unpacked.back()));
-  }
-  connection_->exchange(sends, recvs, *transfer_);
+  connection_->begin(operation, *transfer_);
   block([this] { return connection_->ready(); }, hub_->options().deadline);
-  for (std::size_t i = 0; i < unpacked.size(); ++i)
-    if (unpacked[i].buffer) cuda::queue_copy(*transfer_, operation.recvs[i].slice, unpacked[i]);
+  connection_->end(operation, *transfer_);
   transfer_->record(operation.over);
 }
 
@@ -173,6 +137,7 @@ void Engine::retire() {
     Operation& operation = *in_flight_.front();
     operation.finished = true;
     operation.let_go();
+    operation.held.clear();
     recorder_.done(operation.record);
     in_flight_.pop_front();
     hub_->beat(rank_);
@@ -197,4 +162,4 @@ void Engine::delay_for_debugging() {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds(random_)));
 }
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams

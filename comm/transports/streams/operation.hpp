@@ -8,18 +8,19 @@
 
 #include "comm/buffer.hpp"
 #include "comm/devices/cuda/gpu.hpp"
-#include "comm/transports/nccl/pairs.hpp"
-#include "comm/transports/threads/operation.hpp"
+#include "comm/transports/diagnosis/hub.hpp"
 
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 
-using threads::Channel;
+using diagnosis::Channel;
 
 /// One half of a message.
 struct Message {
   int peer = 0;  // world rank
   Slice slice;
-  Pairs::Place place = {};
+  bool sends = false;
+  std::int64_t number = 0;  // among all messages between these two, in this direction
+  std::int64_t place = 0;   // where the connection has announced it
 };
 
 /// What one rank posted at once, queued on its transfer stream.
@@ -28,7 +29,7 @@ struct Operation {
 
   bool done() const { return finished; }
 
-  /// Nothing on the host needs its memory any more.
+  /// Nothing on the host needs its memory any more; what is queued may.
   void let_go() {
     for (auto* messages : {&sends, &recvs})
       for (Message& message : *messages) message.slice.buffer = {};
@@ -39,10 +40,11 @@ struct Operation {
   std::int64_t record = 0;    // in the flight recorder
   std::string name;
   std::vector<Message> sends, recvs;
-  cuda::Event ready;      // the compute stream has got to where it was posted
-  cuda::Event over;       // all its messages have been sent and received
-  bool settled = false;   // the compute stream comes after it
-  bool finished = false;  // seen to be over
+  cuda::Event ready;  // the compute stream has got to where it was posted
+  cuda::Event over;   // all its messages have been sent and received
+  std::vector<std::shared_ptr<const void>> held;  // what the connection needs until it is over
+  bool settled = false;                           // the compute stream comes after it
+  bool finished = false;                          // seen to be over
 };
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams

@@ -2,13 +2,15 @@
 // What differs where messages move in the order of streams, on the emulated driver and NCCL: what a
 // wait means, and how long memory lives.
 
+#include "tests/comm/streams.hpp"
+
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
-#include "tests/comm/nccl_streams.hpp"
 #include "tests/comm/transport_under_test.hpp"
 #include "tests/emulation/faults.hpp"
 
@@ -25,8 +27,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kBytes = 1000;
 constexpr auto kSlow = std::chrono::milliseconds(150);
 
-TEST(NcclTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) {
-  launch("nccl", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
+class StreamsTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(StreamsTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) {
+  launch(GetParam(), {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate(kBytes)),
                 in = whole(comm.device().allocate(kBytes));
     pass_on(comm, out, in).wait();  // connected from here on
@@ -43,8 +47,8 @@ TEST(NcclTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) {
   });
 }
 
-TEST(NcclTest, KeepsWhatWasSentUntilASlowReceiverHasIt) {
-  launch("nccl", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+TEST_P(StreamsTest, KeepsWhatWasSentUntilASlowReceiverHasIt) {
+  launch(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate(kBytes)),
                 in = whole(comm.device().allocate(kBytes));
     queue_write(comm, out, 1);
@@ -57,8 +61,8 @@ TEST(NcclTest, KeepsWhatWasSentUntilASlowReceiverHasIt) {
   });
 }
 
-TEST(NcclTest, LetsGoOfMemoryInTheOrderOfTheStream) {
-  launch("nccl", {.ranks = 2, .deadline = 20, .debug = {.poison = true}},
+TEST_P(StreamsTest, LetsGoOfMemoryInTheOrderOfTheStream) {
+  launch(GetParam(), {.ranks = 2, .deadline = 20, .debug = {.poison = true}},
          [](const Communicator& comm) {
            const Slice kept = whole(comm.device().allocate(kBytes));
            sleep_in_kernel(comm, kSlow);
@@ -79,9 +83,9 @@ TEST(NcclTest, LetsGoOfMemoryInTheOrderOfTheStream) {
   EXPECT_EQ(emulation_allocations(), 0);
 }
 
-TEST(NcclTest, TurnsARingBehindKernelsOfAnySpeed) {
+TEST_P(StreamsTest, TurnsARingBehindKernelsOfAnySpeed) {
   for (const int ranks : {1, 2, 3, 4, 5, 7}) {
-    launch("nccl", {.ranks = ranks, .deadline = 20, .debug = test::all_checks(ranks)},
+    launch(GetParam(), {.ranks = ranks, .deadline = 20, .debug = test::all_checks(ranks)},
            [](const Communicator& comm) {
              RingExchange ring(comm, kBytes);
              queue_write(comm, whole(ring.begin()), 0);
@@ -99,8 +103,8 @@ TEST(NcclTest, TurnsARingBehindKernelsOfAnySpeed) {
   }
 }
 
-TEST(NcclTest, ReducesInTheOrderOfTheStream) {
-  launch("nccl", {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
+TEST_P(StreamsTest, ReducesInTheOrderOfTheStream) {
+  launch(GetParam(), {.ranks = 3, .deadline = 20}, [](const Communicator& comm) {
     constexpr std::int64_t kCount = 600'001;  // several pieces
     const Slice data = whole(comm.device().allocate(kCount * 4));
     sleep_in_kernel(comm, kSlow);
@@ -118,8 +122,8 @@ TEST(NcclTest, ReducesInTheOrderOfTheStream) {
   });
 }
 
-TEST(NcclTest, HasReceivedValuesWhenTheWaitReturns) {
-  launch("nccl", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+TEST_P(StreamsTest, HasReceivedValuesWhenTheWaitReturns) {
+  launch(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate_values(8)),
                 in = whole(comm.device().allocate_values(8));
     test::write_pattern(out, comm.rank(), 0, 3);
@@ -128,6 +132,9 @@ TEST(NcclTest, HasReceivedValuesWhenTheWaitReturns) {
     EXPECT_TRUE(test::has_pattern(in, comm.prev(), 0, 3));
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, StreamsTest, testing::Values("nccl", "cuda_ipc"),
+                         [](const auto& transport) { return std::string(transport.param); });
 
 }  // namespace
 }  // namespace ringspan::comm

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/transports/nccl/watchdog.hpp"
+#include "comm/transports/streams/watchdog.hpp"
 
 #include <chrono>
 #include <utility>
 
-namespace ringspan::comm::nccl {
+namespace ringspan::comm::streams {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(20);
@@ -29,10 +29,10 @@ void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kInterval, [this] { return over_; })) {
     const auto engines = engines_;
-    lock.unlock();  // a call of NCCL may take its time
+    lock.unlock();  // a call may take its time
     for (const std::shared_ptr<Engine>& engine : engines) engine->interrupt();
     lock.lock();
   }
 }
 
-}  // namespace ringspan::comm::nccl
+}  // namespace ringspan::comm::streams

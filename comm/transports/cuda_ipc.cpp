@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks on the GPUs of one machine, copied between by their copy engines: no kernel takes part.
+// Where ranks are threads of one process, a GPU reads and writes the others' memory by its
+// addresses; where they are processes, what they export to each other.
+#include <algorithm>
+
+#include "comm/transports/cuda_ipc/connection.hpp"
+#include "comm/transports/cuda_ipc/processes.hpp"
+#include "comm/transports/processes/agreement.hpp"
+#include "comm/transports/streams/launch.hpp"
+
+namespace ringspan::comm {
+namespace cuda_ipc {
+namespace {
+
+// The GPUs that the ranks have must reach each other's memory.
+void require_reach(const cuda::Api& cuda, int ranks) {
+  const int gpus = std::min(cuda::device_count(cuda), ranks);
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    for (int peer = 0; peer < gpus; ++peer) {
+      int reaches = gpu == peer;
+      if (!reaches)
+        cuda::check(cuda, cuda.can_access_peer(&reaches, gpu, peer), "cuDeviceCanAccessPeer");
+      if (!reaches)
+        throw Error(ErrorKind::not_available, concat("cuda_ipc: GPU ", gpu, " does not reach GPU ",
+                                                     peer, "'s memory; use nccl or ucx"));
+    }
+  }
+}
+
+void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
+  const auto cuda = cuda::load_cuda();
+  require_reach(*cuda, options.ranks);
+  const auto lanes = std::make_shared<Lanes>(
+      std::make_unique<SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
+  lanes->start();
+  const auto flags = std::make_shared<const Flags>(std::make_shared<cuda::Gpu>(cuda, 0), lanes);
+  streams::launch_threads(options, body, cuda,
+                          [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
+                            return std::make_unique<Connection>(lanes, flags, gpu, options.ranks,
+                                                                rank, options.debug.ledger);
+                          });
+}
+
+// Threads of this process, unless a launcher or the caller has started others.
+void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
+  RINGSPAN_REQUIRE(options.hop == Hop::copy,
+                   "cuda_ipc: hops by reference need one memory; between GPUs, copy");
+  if (options.bootstrap || processes::has_launcher()) return launch_in_processes(options, body);
+  launch_in_threads(options, body);
+}
+
+std::string unavailable() {
+  try {
+    cuda::load_cuda();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string found() {
+  const auto cuda = cuda::load_cuda();
+  return concat(cuda::device_count(*cuda), " GPUs, the first ", cuda::device_name(*cuda, 0));
+}
+
+}  // namespace
+}  // namespace cuda_ipc
+
+Backend cuda_ipc_backend() {
+  return {
+      "cuda_ipc",
+      "ranks are threads of this process, or processes of one machine, each with a GPU, by their "
+      "copy engines",
+      "gpu",
+      cuda_ipc::unavailable,
+      cuda_ipc::launch_ranks,
+      processes::has_launcher() ? processes::own_process : nullptr,
+      cuda_ipc::found};
+}
+
+}  // namespace ringspan::comm

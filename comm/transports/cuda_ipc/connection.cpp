@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/cuda_ipc/connection.hpp"
+
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "comm/devices/cuda/copy.hpp"
+#include "comm/transports/diagnosis/ledger.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+namespace {
+
+diagnosis::Half half(const Offer& offer, int rank, std::int64_t number) {
+  return {rank, offer.operation, offer.sequence, offer.bytes, number};
+}
+
+// Messages between two ranks are in one order over all groups, or a GPU would wait for ever.
+std::optional<Error> mismatch(const Offer& sent, const Offer& received, const Lanes::Side& lane,
+                              std::int64_t number, bool strict) {
+  const diagnosis::Half sender = half(sent, lane.from, number);
+  diagnosis::Half receiver = half(received, lane.to, number);
+  if (sent.channel != received.channel) {
+    const diagnosis::Half expecting = receiver;
+    receiver.number = -1;  // of its own group, it is another
+    return diagnosis::disorder(sender, receiver, [&] { return std::optional(expecting); });
+  }
+  if (auto error = diagnosis::disagreement(sender, receiver)) return error;
+  if (!strict) return {};
+  return diagnosis::disorder(sender, receiver, [] { return std::optional<diagnosis::Half>(); });
+}
+
+}  // namespace
+
+Flags::Flags(std::shared_ptr<const cuda::Gpu> gpu, std::shared_ptr<const Lanes> lanes)
+    : gpu_(std::move(gpu)), lanes_(std::move(lanes)) {
+  const cuda::Current current(*gpu_);
+  const cuda::Api& api = gpu_->api();
+  gpu_->check(api.register_host(lanes_->flags(), lanes_->flag_bytes(), cuda::kHostRegisterMapped),
+              "cuMemHostRegister");
+  gpu_->check(api.host_address(&address_, lanes_->flags(), 0), "cuMemHostGetDevicePointer");
+}
+
+Flags::~Flags() {
+  const cuda::Current current(*gpu_);
+  gpu_->api().unregister_host(lanes_->flags());
+}
+
+Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
+                       const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank,
+                       bool strict, std::unique_ptr<Sharing> sharing)
+    : lanes_(std::move(lanes)),
+      flags_(std::move(flags)),
+      ranks_(ranks),
+      rank_(rank),
+      strict_(strict),
+      sharing_(std::move(sharing)),
+      incoming_(gpu),
+      forked_(gpu),
+      joined_(gpu),
+      last_sent_(ranks),
+      last_awaited_(ranks) {
+  for (auto* last : {&last_sent_, &last_awaited_})
+    for (auto& number : *last) number = -1;
+  lanes_->set_active(rank_, true);
+}
+
+Connection::~Connection() { settle(); }
+
+cuda::Allocator Connection::allocator() const {
+  return sharing_ ? sharing_->pool->allocator() : cuda::Allocator{};
+}
+
+Lanes::Side Connection::side(const Message& message) const {
+  return message.sends ? Lanes::Side{rank_, message.peer, true}
+                       : Lanes::Side{message.peer, rank_, false};
+}
+
+bool Connection::room(const Operation& operation) const {
+  for (const auto* messages : {&operation.recvs, &operation.sends}) {
+    std::map<int, std::int64_t> first;  // number, [peer]
+    for (const Message& message : *messages) {
+      if (message.number - first.try_emplace(message.peer, message.number).first->second >=
+          Lanes::kSlots)
+        throw Error(ErrorKind::not_available,
+                    concat("cuda_ipc: more than ", Lanes::kSlots,
+                           " messages from one rank to another in one operation"));
+      if (!lanes_->room(side(message), message.number)) return false;
+    }
+  }
+  return true;
+}
+
+// Held by the operation until it is over.
+Slice Connection::staging(Operation& operation, const Message& message) const {
+  Place place;
+  const std::int64_t bytes = message.slice.bytes();
+  if (!sharing_ || bytes == 0 || message.peer == rank_ ||
+      sharing_->pool->describe(message.slice.data(), place))
+    return {};
+  const std::shared_ptr<std::byte> memory = sharing_->pool->allocate(bytes);
+  operation.held.push_back(memory);
+  return whole(Buffer(memory.get(), bytes, {}));
+}
+
+Offer Connection::offer(const Operation& operation, const Message& message,
+                        const Slice& slice) const {
+  Offer offer{operation.channel->id, operation.sequence, message.slice.bytes(), {}, {}};
+  operation.name.copy(offer.operation, sizeof(offer.operation) - 1);
+  Place& place = offer.place;
+  place = {.process = sharing_ ? rank_ : 0,
+           .base = reinterpret_cast<cuda::Address>(slice.buffer.data()),
+           .bytes = slice.buffer.bytes(),
+           .offset = slice.offset,
+           .rows = slice.rows,
+           .row_bytes = slice.row_bytes,
+           .stride = slice.stride};
+  if (sharing_) sharing_->pool->describe(slice.data(), place);
+  return offer;
+}
+
+std::optional<Error> Connection::announce(Operation& operation) {
+  std::optional<Error> wrong;
+  halves_.clear();
+  for (auto* messages : {&operation.recvs, &operation.sends}) {
+    for (Message& message : *messages) {
+      Half half{true, staging(operation, message), {}};
+      const Offer mine =
+          offer(operation, message, half.staging.buffer ? half.staging : message.slice);
+      (message.sends ? last_sent_ : last_awaited_)[message.peer] = message.number;
+      const auto other = lanes_->announce(side(message), message.number, mine);
+      if (other && !wrong)
+        wrong = mismatch(message.sends ? mine : *other, message.sends ? *other : mine,
+                         side(message), message.number, strict_);
+      if (other && !wrong) half = {false, {}, reach(operation, other->place)};
+      message.place = std::ssize(halves_);
+      halves_.push_back(std::move(half));
+    }
+  }
+  return wrong;
+}
+
+bool Connection::has_met(const Operation&, const Message& message) const {
+  return lanes_->has_met(side(message), message.number);
+}
+
+Slice Connection::reach(Operation& operation, const Place& place) const {
+  auto* base = reinterpret_cast<std::byte*>(place.base);
+  if (place.process != (sharing_ ? rank_ : 0) && place.rows * place.row_bytes > 0) {
+    const std::shared_ptr<const std::byte> memory = sharing_->imports.open(place);
+    operation.held.push_back(memory);
+    base = const_cast<std::byte*>(memory.get());
+  }
+  const Slice slice{Buffer(base, place.bytes, {}), place.offset, place.rows, place.row_bytes,
+                    place.stride};
+  if (slice.bytes() > 0) require_inside(slice);
+  return slice;
+}
+
+void Connection::set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const {
+  stream.write_value(flags_->address(lanes_->offset(side(message), flag)),
+                     Lanes::value(message.number));
+}
+
+void Connection::wait(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const {
+  stream.wait_value(flags_->address(lanes_->offset(side(message).other(), flag)),
+                    Lanes::value(message.number));
+}
+
+void Connection::copy(const cuda::Stream& stream, const Message& message) const {
+  wait(stream, message, Lanes::Flag::ready);
+  const Slice& other = halves_[message.place].other;
+  cuda::queue_copy(stream, message.sends ? other : message.slice,
+                   message.sends ? message.slice : other);
+  set(stream, message, Lanes::Flag::complete);
+}
+
+template <typename Call>
+void Connection::each(const Operation& operation, bool first, const Call& call) const {
+  for (const auto* messages : {&operation.recvs, &operation.sends})
+    for (const Message& message : *messages)
+      if (halves_[message.place].first == first) call(message);
+}
+
+// All flags first, all waits for others last: no message of the batch waits for another.
+void Connection::begin(Operation& operation, const cuda::Stream& stream) {
+  each(operation, true, [&](const Message& message) {
+    const Slice& staging = halves_[message.place].staging;
+    if (message.sends && staging.buffer) cuda::queue_copy(stream, staging, message.slice);
+    set(stream, message, Lanes::Flag::ready);
+  });
+  stream.record(forked_);
+  incoming_.wait(forked_);
+  each(operation, false,
+       [&](const Message& message) { copy(message.sends ? stream : incoming_, message); });
+  incoming_.record(joined_);
+  stream.wait(joined_);
+  each(operation, true,
+       [&](const Message& message) { wait(stream, message, Lanes::Flag::complete); });
+}
+
+void Connection::end(Operation& operation, const cuda::Stream& stream) {
+  each(operation, true, [&](const Message& message) {
+    const Slice& staging = halves_[message.place].staging;
+    if (!message.sends && staging.buffer) cuda::queue_copy(stream, message.slice, staging);
+  });
+  halves_.clear();
+}
+
+// First of two phases: owners free their memory once all have settled.
+void Connection::destroy() {
+  if (sharing_) sharing_->imports.close_unused();
+  settle();
+}
+
+// Again and again: a peer's GPU may still set a flag to what it was about to.
+void Connection::abort() noexcept {
+  aborted_ = true;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (last_sent_[peer] >= 0) lanes_->poison({rank_, peer, true}, last_sent_[peer]);
+    if (last_awaited_[peer] >= 0) lanes_->poison({peer, rank_, false}, last_awaited_[peer]);
+  }
+}
+
+}  // namespace ringspan::comm::cuda_ipc

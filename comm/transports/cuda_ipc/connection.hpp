@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "comm/transports/cuda_ipc/imports.hpp"
+#include "comm/transports/cuda_ipc/lanes.hpp"
+#include "comm/transports/cuda_ipc/pool.hpp"
+#include "comm/transports/streams/connection.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+
+using streams::Message;
+using streams::Operation;
+
+/// The flags of the lanes, as the GPUs of this process reach them.
+class Flags {
+ public:
+  Flags(std::shared_ptr<const cuda::Gpu> gpu, std::shared_ptr<const Lanes> lanes);
+  ~Flags();
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
+
+  cuda::Address address(std::size_t offset) const { return address_ + offset; }
+
+ private:
+  const std::shared_ptr<const cuda::Gpu> gpu_;
+  const std::shared_ptr<const Lanes> lanes_;
+  cuda::Address address_ = 0;
+};
+
+/// What a rank needs where others are other processes.
+struct Sharing {
+  explicit Sharing(const std::shared_ptr<const cuda::Gpu>& gpu)
+      : pool(std::make_shared<Pool>(gpu)), imports(gpu) {}
+
+  const std::shared_ptr<Pool> pool;
+  Imports imports;
+};
+
+/// One rank's copies. Of each message, the side that posts first says where its memory is and lets
+/// its GPU set a flag; the side that posts second queues the copy behind that flag, straight
+/// between the two places, and sets another, for which the first one's GPU waits. What it sends it
+/// copies on the transfer stream, what it receives on a second one, so that both directions move at
+/// once.
+///
+/// Other processes are let into memory of the pool alone; any other goes through some of that.
+class Connection final : public streams::Connection {
+ public:
+  /// No `sharing`: all ranks are in this process.
+  Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
+             const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank, bool strict,
+             std::unique_ptr<Sharing> sharing = {});
+  ~Connection() override;
+
+  cuda::Allocator allocator() const override;
+  bool ready() const override { return !aborted_; }
+  bool room(const Operation& operation) const override;
+  std::optional<Error> announce(Operation& operation) override;
+  bool has_met(const Operation& operation, const Message& message) const override;
+  void begin(Operation& operation, const cuda::Stream& stream) override;
+  void end(Operation& operation, const cuda::Stream& stream) override;
+  void finalize() override {}
+  void destroy() override;
+  void abort() noexcept override;
+  void settle() noexcept override { lanes_->set_active(rank_, false); }
+  bool settled(int rank) const override { return !lanes_->active(rank); }
+
+ private:
+  /// A message of the operation under way.
+  struct Half {
+    bool first = true;
+    Slice staging;  // if the message is not in memory that the other side can be let into
+    Slice other;    // the first one's memory, of the second
+  };
+
+  Lanes::Side side(const Message& message) const;
+  Slice staging(Operation& operation, const Message& message) const;
+  Offer offer(const Operation& operation, const Message& message, const Slice& slice) const;
+  Slice reach(Operation& operation, const Place& place) const;
+  void set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
+  void wait(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
+  void copy(const cuda::Stream& stream, const Message& message) const;
+  template <typename Call>
+  void each(const Operation& operation, bool first, const Call& call) const;
+
+  const std::shared_ptr<Lanes> lanes_;
+  const std::shared_ptr<const Flags> flags_;
+  const int ranks_, rank_;
+  const bool strict_;
+  const std::unique_ptr<Sharing> sharing_;
+  const cuda::Stream incoming_;
+  const cuda::Event forked_, joined_;
+  std::vector<Half> halves_;  // [Message::place]
+  std::atomic<bool> aborted_{false};
+  std::vector<std::atomic<std::int64_t>> last_sent_, last_awaited_;  // number, [peer]; -1: none
+};
+
+}  // namespace ringspan::comm::cuda_ipc

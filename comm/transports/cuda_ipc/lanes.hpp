@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "comm/devices/cuda/api.hpp"
+#include "comm/transports/cuda_ipc/shared_memory.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+
+/// Memory of one message, as the rank that owns it tells another: rows as in a Slice, within an
+/// allocation that the owner's process knows as `base`.
+struct Place {
+  std::int64_t process = 0;  // whose addresses these are
+  cuda::Address base = 0;
+  std::uint64_t buffer_id = 0;  // of the driver; an allocation at the same address has another
+  cuda::IpcHandle handle = {};  // of the allocation; unused within one process
+  std::int64_t bytes = 0;       // of the allocation
+  std::int64_t offset = 0, rows = 0, row_bytes = 0, stride = 0;
+};
+
+/// One half of a message, as both sides see it.
+struct Offer {
+  std::int64_t channel = 0, sequence = 0, bytes = 0;
+  char operation[64] = {};  // cut off, if need be
+  Place place = {};
+};
+
+/// Where the ranks of a node tell each other what they have posted, and their GPUs how far they
+/// are: plain memory, which they may share between processes. There is a lane for all messages from
+/// one rank to another, which are numbered. Whoever posts the second half of a message learns where
+/// the first one lies, and copies; nobody waits for it on the host.
+class Lanes {
+ public:
+  /// Halves that may be announced ahead of the other side's.
+  static constexpr std::int64_t kSlots = 256;
+
+  static std::size_t bytes(int ranks);
+  /// In that much memory, zero before start(), which one of those that share it calls once.
+  Lanes(std::unique_ptr<const SharedMemory> memory, int ranks)
+      : shared_(std::move(memory)), memory_(shared_->data()), ranks_(ranks) {}
+  void start();
+
+  /// A lane, and which side of it.
+  struct Side {
+    int from = 0, to = 0;
+    bool sends = false;
+
+    Side other() const { return {from, to, !sends}; }
+  };
+
+  /// Whether that message of this side may be announced.
+  bool room(const Side& side, std::int64_t number) const;
+  /// Returns the other half, if that was first.
+  std::optional<Offer> announce(const Side& side, std::int64_t number, const Offer& offer);
+  bool has_met(const Side& side, std::int64_t number) const;
+
+  /// Values that rise from message to message, as 32 bits that wrap. `ready`: the GPU of the side
+  /// that was first is there; `complete`: that of the second has copied.
+  enum class Flag { ready, complete };
+  static std::uint32_t value(std::int64_t number);
+  /// Within flags(), of the flag that this side sets.
+  std::size_t offset(const Side& side, Flag flag) const;
+  /// Sets what this side waits for beyond its message `number`, so that the wait ends.
+  void poison(const Side& side, std::int64_t number);
+
+  /// Whole pages, as a GPU's driver wants to know them.
+  std::byte* flags() const { return memory_; }
+  std::size_t flag_bytes() const;
+
+  /// Whether a rank touches memory of others, or is about to.
+  void set_active(int rank, bool active);
+  bool active(int rank) const;
+
+ private:
+  struct Slot;
+
+  std::size_t lane(const Side& side) const {
+    return static_cast<std::size_t>(side.from) * ranks_ + side.to;
+  }
+  Slot& slot(const Side& side, std::int64_t number) const;
+  std::uint32_t& flag(std::size_t offset) const {
+    return *reinterpret_cast<std::uint32_t*>(memory_ + offset);
+  }
+  std::uint32_t& activity(int rank) const;
+
+  const std::unique_ptr<const SharedMemory> shared_;
+  std::byte* const memory_;
+  const int ranks_;
+};
+
+}  // namespace ringspan::comm::cuda_ipc

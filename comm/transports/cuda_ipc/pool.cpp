@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/cuda_ipc/pool.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+#include "comm/error.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+namespace {
+
+constexpr std::int64_t kSmallest = 512;  // bytes
+
+// Eight sizes between two powers of two: blocks are used again, and no more than an eighth is lost.
+std::int64_t size_of_block(std::int64_t bytes) {
+  const auto wanted = static_cast<std::uint64_t>(std::max(bytes, kSmallest));
+  const auto step = static_cast<std::int64_t>(std::bit_floor(wanted) / 8);
+  return (static_cast<std::int64_t>(wanted) + step - 1) / step * step;
+}
+
+cuda::Address address(const std::byte* data) { return reinterpret_cast<cuda::Address>(data); }
+
+}  // namespace
+
+Pool::~Pool() {
+  const cuda::Current current(*gpu_);
+  for (const auto& [data, block] : blocks_) gpu_->api().release_exportable(address(data));
+}
+
+cuda::Allocator Pool::allocator() {
+  return {
+      [pool = shared_from_this()](std::int64_t bytes, cuda::StreamHandle stream) {
+        return pool->take(bytes, stream);
+      },
+      [pool = shared_from_this()](std::byte* data, std::int64_t bytes, cuda::StreamHandle stream) {
+        pool->put(data, bytes, stream);
+      }};
+}
+
+std::shared_ptr<std::byte> Pool::allocate(std::int64_t bytes) {
+  return {take(bytes, nullptr),
+          [pool = shared_from_this(), bytes](std::byte* data) { pool->put(data, bytes, nullptr); }};
+}
+
+bool Pool::describe(const std::byte* address, Place& place) const {
+  const std::lock_guard lock(mutex_);
+  const auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return false;
+  const auto& [base, block] = *std::prev(after);
+  if (address >= base + block.bytes) return false;
+  place.base = cuda_ipc::address(base);
+  place.buffer_id = block.buffer_id;
+  place.handle = block.handle;
+  place.bytes = block.bytes;
+  place.offset = address - base;
+  return true;
+}
+
+std::byte* Pool::take(std::int64_t bytes, cuda::StreamHandle stream) {
+  const std::int64_t size = size_of_block(bytes);
+  const std::lock_guard lock(mutex_);
+  std::vector<std::byte*>& free = free_[{stream, size}];
+  if (free.empty()) return make(size);
+  std::byte* const data = free.back();
+  free.pop_back();
+  return data;
+}
+
+void Pool::put(std::byte* data, std::int64_t bytes, cuda::StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  free_[{stream, size_of_block(bytes)}].push_back(data);
+}
+
+std::byte* Pool::make(std::int64_t bytes) {
+  const cuda::Current current(*gpu_);
+  const cuda::Api& api = gpu_->api();
+  cuda::Address address = 0;
+  gpu_->check(api.allocate_exportable(&address, bytes), "cuMemAlloc");
+  Block block{0, {}, bytes};
+  try {
+    gpu_->check(api.export_memory(&block.handle, address), "cuIpcGetMemHandle");
+    gpu_->check(api.pointer_attribute(&block.buffer_id, cuda::kBufferId, address),
+                "cuPointerGetAttribute");
+  } catch (const Error&) {
+    api.release_exportable(address);
+    throw;
+  }
+  auto* const data = reinterpret_cast<std::byte*>(address);
+  blocks_[data] = block;
+  return data;
+}
+
+}  // namespace ringspan::comm::cuda_ipc

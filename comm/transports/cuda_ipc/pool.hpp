@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "comm/devices/cuda/memory.hpp"
+#include "comm/transports/cuda_ipc/lanes.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+
+/// Device memory that other processes can be let into. Blocks that have been released are kept for
+/// the same stream and never go back to the driver before the pool itself goes: freeing would wait
+/// for the GPU, and nobody may free what another process has open.
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  explicit Pool(std::shared_ptr<const cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  cuda::Allocator allocator();
+  /// Not in the order of any stream: the last owner lets go of it when no queued work uses it.
+  std::shared_ptr<std::byte> allocate(std::int64_t bytes);
+
+  /// Fills in of which allocation `address` is part, and where in it. False: of none.
+  bool describe(const std::byte* address, Place& place) const;
+
+ private:
+  using Kind = std::pair<cuda::StreamHandle, std::int64_t>;  // size
+  struct Block {
+    std::uint64_t buffer_id;
+    cuda::IpcHandle handle;
+    std::int64_t bytes;
+  };
+
+  std::byte* take(std::int64_t bytes, cuda::StreamHandle stream);
+  void put(std::byte* data, std::int64_t bytes, cuda::StreamHandle stream);
+  std::byte* make(std::int64_t bytes);
+
+  const std::shared_ptr<const cuda::Gpu> gpu_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Block> blocks_;
+  std::map<Kind, std::vector<std::byte*>> free_;
+};
+
+}  // namespace ringspan::comm::cuda_ipc

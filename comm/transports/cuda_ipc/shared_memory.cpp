@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/cuda_ipc/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "comm/error.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+namespace {
+
+[[noreturn]] void fail(const char* call, const std::string& name) {
+  const int code = errno;
+  throw Error(ErrorKind::system, concat("cuda_ipc: ", call, name.empty() ? "" : " of ", name, ": ",
+                                        std::strerror(code)));
+}
+
+std::byte* map(std::size_t bytes, int flags, int file, const std::string& name) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, file, 0);
+  if (data == MAP_FAILED) fail("mmap", name);
+  return static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(std::size_t bytes)
+    : bytes_(bytes), data_(map(bytes, MAP_ANONYMOUS | MAP_NORESERVE, -1, "")) {}
+
+SharedMemory::SharedMemory(const std::string& name, bool create, std::size_t bytes)
+    : bytes_(bytes) {
+  const int file = shm_open(name.c_str(), O_RDWR | (create ? O_CREAT | O_EXCL : 0), 0600);
+  if (file < 0) fail("shm_open", name);
+  try {
+    if (create && ftruncate(file, static_cast<off_t>(bytes)) != 0) fail("ftruncate", name);
+    data_ = map(bytes, 0, file, name);
+  } catch (const Error&) {
+    close(file);
+    if (create) remove(name);
+    throw;
+  }
+  close(file);
+}
+
+SharedMemory::~SharedMemory() { munmap(data_, bytes_); }
+
+void SharedMemory::remove(const std::string& name) { shm_unlink(name.c_str()); }
+
+}  // namespace ringspan::comm::cuda_ipc

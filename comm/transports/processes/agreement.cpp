@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/processes/agreement.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#ifdef RINGSPAN_MPI
+#include "comm/transports/mpi/bootstrap.hpp"
+#endif
+
+namespace ringspan::comm::processes {
+namespace {
+
+constexpr double kShortestStart = 1.5;  // seconds
+
+/// What all processes must pass alike.
+struct Agreed {
+  int ranks = 0, ranks_per_node = 0, ranks_per_numa_domain = 0;
+  double deadline = 0;
+  bool ledger = false;
+
+  bool operator==(const Agreed&) const = default;
+};
+
+void require_same_options(const LaunchOptions& options, const Bootstrap& bootstrap,
+                          double deadline) {
+  const Agreed mine{options.ranks, options.ranks_per_node, options.ranks_per_numa_domain,
+                    options.deadline, options.debug.ledger};
+  const std::vector<Agreed> all = all_gather(bootstrap, mine, deadline);
+  for (int process = 1; process < bootstrap.size; ++process) {
+    RINGSPAN_REQUIRE(all[process] == all[0], "launch: process ", process, " asks for ",
+                     all[process].ranks, " ranks, ", all[process].ranks_per_node, " per node, ",
+                     all[process].ranks_per_numa_domain, " per NUMA domain, a deadline of ",
+                     all[process].deadline, " s, ledger ", all[process].ledger, "; process 0 for ",
+                     all[0].ranks, ", ", all[0].ranks_per_node, ", ", all[0].ranks_per_numa_domain,
+                     ", ", all[0].deadline, " s, ", all[0].ledger, "; all must pass the same");
+  }
+}
+
+}  // namespace
+
+Bootstrap bootstrap_of(std::string_view transport, const LaunchOptions& options) {
+  if (!options.bootstrap) {
+#ifdef RINGSPAN_MPI
+    return mpi::bootstrap(options.deadline);
+#else
+    throw Error(
+        ErrorKind::not_available,
+        concat(transport, ": this build has no MPI, so LaunchOptions::bootstrap must tell the ",
+               "processes how to find each other"));
+#endif
+  }
+  const Bootstrap& bootstrap = *options.bootstrap;
+  RINGSPAN_REQUIRE(bootstrap.size >= 1 && bootstrap.rank >= 0 && bootstrap.rank < bootstrap.size,
+                   transport, ": the bootstrap says rank ", bootstrap.rank, " of ", bootstrap.size,
+                   "; ranks go from 0 to below the size");
+  RINGSPAN_REQUIRE(bootstrap.all_gather, transport, ": the bootstrap has no all_gather");
+  return bootstrap;
+}
+
+bool has_launcher() {
+#ifdef RINGSPAN_MPI
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID"})
+    if (std::getenv(variable)) return true;
+#endif
+  return false;
+}
+
+Process own_process() {
+  if (!has_launcher()) return {};
+#ifdef RINGSPAN_MPI
+  return mpi::process(launch_options_from_environment().deadline);
+#else
+  return {};
+#endif
+}
+
+void end_well([[maybe_unused]] const LaunchOptions& options) {
+#ifdef RINGSPAN_MPI
+  if (!options.bootstrap) mpi::set_patience(options.deadline);
+#endif
+}
+
+double start_deadline(const LaunchOptions& options) {
+  return std::max(options.deadline, kShortestStart);
+}
+
+std::vector<Seat> agree(const LaunchOptions& options, const Bootstrap& bootstrap) {
+  RINGSPAN_REQUIRE(options.ranks <= bootstrap.size, "launch: ", options.ranks,
+                   " ranks need as many processes; there are ", bootstrap.size,
+                   " (mpirun -n and srun -n say how many to start)");
+  RINGSPAN_REQUIRE(options.hop == Hop::copy,
+                   "launch: hops by reference need one address space; across processes, copy");
+  require_same_options(options, bootstrap, start_deadline(options));
+  return all_gather(bootstrap, own_seat(), start_deadline(options));
+}
+
+}  // namespace ringspan::comm::processes

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "comm/bootstrap.hpp"
+#include "comm/launch.hpp"
+#include "comm/transports/processes/seat.hpp"
+
+namespace ringspan::comm::processes {
+
+/// The caller's, or else MPI's. Throws not_available where there is neither.
+Bootstrap bootstrap_of(std::string_view transport, const LaunchOptions& options);
+
+/// A launch has ended well, so that MPI, if it was the bootstrap, may take its time in the end.
+void end_well(const LaunchOptions& options);
+
+/// Whether the environment has what launchers leave there, and MPI can be asked. Asking MPI itself
+/// would start it, which takes a while.
+bool has_launcher();
+/// This process among those that MPI knows, if there is a launcher: Backend::process.
+Process own_process();
+
+/// What starting up may take, in seconds: processes start, and leave a launch that has failed, at
+/// different times.
+double start_deadline(const LaunchOptions& options);
+
+/// What every process passes, [process]. Collective.
+template <typename Value>
+std::vector<Value> all_gather(const Bootstrap& bootstrap, const Value& mine, double deadline) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  std::vector<Value> all(bootstrap.size);
+  bootstrap.all_gather(reinterpret_cast<const std::byte*>(&mine),
+                       reinterpret_cast<std::byte*>(all.data()), sizeof(Value), deadline);
+  return all;
+}
+
+/// Where all processes run, which must have been given the same options, and be enough. Collective;
+/// ends within start_deadline().
+std::vector<Seat> agree(const LaunchOptions& options, const Bootstrap& bootstrap);
+
+}  // namespace ringspan::comm::processes

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "comm/devices/cuda/memory.hpp"
+#include "comm/transports/streams/operation.hpp"
+
+namespace ringspan::comm::streams {
+
+/// How one rank's messages get to the other GPUs: all that differs between one transport of this
+/// kind and another. Used by the rank's thread, except for abort() and settle(), which a watchdog
+/// calls, too.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  /// Where device memory is to come from; none: the driver's pool.
+  virtual cuda::Allocator allocator() const { return {}; }
+
+  /// False while a call is under way, and for ever after abort(). Throws peer_failed if another
+  /// rank is at fault, system for any other failure, also of what runs on the GPU.
+  virtual bool ready() const = 0;
+
+  /// Whether the operation can be announced already. Throws not_available if it never can.
+  virtual bool room(const Operation&) const { return true; }
+  /// Lets the other sides see this rank's halves, and gives these their `place`. Returns what does
+  /// not fit with a half seen so.
+  virtual std::optional<Error> announce(Operation& operation) = 0;
+  /// Whether the other half of an announced message has been.
+  virtual bool has_met(const Operation& operation, const Message& message) const = 0;
+
+  /// Begins to queue all messages of an announced operation, none of which waits for another; once
+  /// ready(), end() queues what remains.
+  virtual void begin(Operation& operation, const cuda::Stream& stream) = 0;
+  virtual void end(Operation& operation, const cuda::Stream& stream) = 0;
+
+  /// Begins to end the connection: all ranks do, once nothing is queued. Then destroy().
+  virtual void finalize() = 0;
+  virtual void destroy() = 0;
+
+  /// Ends what is queued on the GPU wherever it is, and makes the connection useless. Called until
+  /// nothing is queued any more.
+  virtual void abort() noexcept = 0;
+
+  /// With nothing queued on this GPU, nor to be queued: this rank touches no memory of others.
+  virtual void settle() noexcept {}
+  /// That rank touches no memory of others.
+  virtual bool settled(int) const { return true; }
+};
+
+}  // namespace ringspan::comm::streams

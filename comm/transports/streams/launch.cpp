@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transports/streams/launch.hpp"
+
+#include <exception>
+#include <numeric>
+#include <vector>
+
+#include "comm/transports/streams/stream_transport.hpp"
+#include "comm/transports/threads/hub.hpp"
+
+namespace ringspan::comm::streams {
+namespace {
+
+std::shared_ptr<Channel> everyone(diagnosis::Hub& hub) {
+  std::vector<int> members(hub.size());
+  std::iota(members.begin(), members.end(), 0);
+  return hub.join(-1, 0, members);
+}
+
+}  // namespace
+
+void run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank, const RankFunction& body,
+              const std::shared_ptr<const cuda::Gpu>& gpu, const Connect& connect,
+              Watchdog& watchdog) {
+  hub->beat(rank);
+  std::shared_ptr<Engine> engine;
+  try {
+    gpu->open_pool();
+    engine = std::make_shared<Engine>(hub, rank, gpu, connect(gpu, rank));
+    const cuda::Current current(*gpu);  // for the body, too
+    watchdog.add(engine);
+    engine->connect();
+    body(Communicator(std::make_shared<StreamTransport>(engine, everyone(*hub), rank),
+                      hub->world()));
+    engine->finish();
+  } catch (...) {
+    hub->fail(diagnosis::failure_of_rank(rank, std::current_exception()));
+  }
+  hub->set_returned(rank);
+  if (engine) engine->close();
+  const auto failure = hub->failure().get();
+  const std::string& folder = hub->options().flight_recorder;
+  if (engine && failure && !folder.empty()) engine->recorder().dump(folder, failure->thrown);
+}
+
+void launch_threads(const LaunchOptions& options, const RankFunction& body,
+                    const std::shared_ptr<const cuda::Api>& cuda, const Connect& connect) {
+  const auto hub = std::make_shared<threads::Hub>(options);
+  Watchdog watchdog;
+  std::vector<std::shared_ptr<const cuda::Gpu>> gpus;
+  for (int gpu = 0; gpu < cuda::device_count(*cuda) && gpu < options.ranks; ++gpu)
+    gpus.push_back(std::make_shared<cuda::Gpu>(cuda, gpu));
+  threads::run_each(*hub, [&](int rank) {
+    run_rank(hub, rank, body, gpus[rank % gpus.size()], connect, watchdog);
+  });
+  hub->finish();
+}
+
+}  // namespace ringspan::comm::streams

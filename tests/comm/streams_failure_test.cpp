@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// How what never ends on a GPU does end, and what fails there is told, on the emulated driver and
+// NCCL with injected faults.
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "tests/comm/streams.hpp"
+#include "tests/emulation/faults.hpp"
+
+namespace ringspan::comm {
+namespace {
+
+using test::pass_on;
+using test::queue_kernel;
+using Clock = std::chrono::steady_clock;
+
+std::optional<Error> failure_of(const char* transport, const LaunchOptions& options,
+                                const RankFunction& body) {
+  try {
+    launch(transport, options, body);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {};
+}
+
+/// No fault outlives its test.
+class NcclFailureTest : public testing::Test {
+ protected:
+  ~NcclFailureTest() override {
+    for (const char* call :
+         {"ncclKernel", "asyncError", "ncclVersion", "driverVersion", "cuInit", "cuEventQuery",
+          "cuMemAllocAsync", "ncclGroupEnd", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
+          "cuStreamWaitValue32", "cuStreamWriteValue32"})
+      emulation_fail(call, 0, 0, 0);
+  }
+};
+
+class StreamsFailureTest : public NcclFailureTest,
+                           public testing::WithParamInterface<const char*> {};
+
+TEST_P(StreamsFailureTest, EndsAtSynchronizeWhereBothSidesSendFirst) {
+  const auto error =
+      failure_of(GetParam(), {.ranks = 2, .deadline = 0.1}, [](const Communicator& comm) {
+        const Buffer buffer = comm.device().allocate(8);
+        Send sends[] = {{comm.next(), whole(buffer)}};
+        Recv recvs[] = {{comm.prev(), whole(buffer)}};
+        comm.post("send_first", sends, {}).wait();  // neither wait blocks the host
+        comm.post("send_first", {}, recvs).wait();
+        comm.device().synchronize(comm.deadline());
+      });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  EXPECT_NE(std::string(error->what()).find("operation 0, send_first: posted by all"),
+            std::string::npos)
+      << error->what();
+}
+
+TEST_P(StreamsFailureTest, NamesWhoeverHasNotPosted) {
+  std::atomic<int> others{2};
+  const auto error =
+      failure_of(GetParam(), {.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {
+        while (comm.rank() == 2 && others > 0)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        if (comm.rank() == 2) return;
+        try {
+          pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
+          comm.device().synchronize(comm.deadline());
+        } catch (const Error&) {
+          --others;
+          throw;
+        }
+      });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where().peer, 2) << error->what();
+}
+
+TEST_F(NcclFailureTest, AbortsAGroupThatNeverEnds) {
+  emulation_fail("ncclKernel", 0, 1, 1);
+  const auto start = Clock::now();
+  const auto error =
+      failure_of("nccl", {.ranks = 2, .deadline = 0.1}, [](const Communicator& comm) {
+        pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
+        comm.device().synchronize(comm.deadline());
+      });
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+}
+
+TEST_P(StreamsFailureTest, TellsAKernelThatNeverEndsFromAPeer) {
+  std::atomic<bool> over{false};
+  const auto error =
+      failure_of(GetParam(), {.ranks = 2, .deadline = 0.1}, [&](const Communicator& comm) {
+        if (comm.rank() == 1) queue_kernel(comm, [&] { over.wait(false); });
+        pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
+        try {
+          comm.device().synchronize(comm.deadline());
+        } catch (const Error&) {
+          over = true;
+          over.notify_all();
+          throw;
+        }
+      });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  EXPECT_EQ(error->where().peer, 1) << error->what();
+  EXPECT_NE(std::string(error->what()).find("kernels before operation 0"), std::string::npos)
+      << error->what();
+}
+
+TEST_F(NcclFailureTest, ReportsWhatNcclSaysOfAPeer) {
+  const auto error = failure_of("nccl", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    barrier(comm);
+    if (comm.rank() == 0) emulation_fail("asyncError", 0, 1, 6);
+    Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
+    comm.post("never_sent", {}, recvs).wait();
+    comm.device().synchronize(comm.deadline());
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::peer_failed);
+  EXPECT_NE(std::string(error->what()).find("remote process exited"), std::string::npos);
+}
+
+TEST_P(StreamsFailureTest, ReportsAKernelThatFailsAtTheNextLook) {
+  const auto error =
+      failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+        pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
+        if (comm.rank() == 1) emulation_fail("cuEventQuery", 0, 1, 719);
+        barrier(comm);
+      });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::system);
+  EXPECT_NE(std::string(error->what()).find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos);
+}
+
+TEST_P(StreamsFailureTest, ReportsMemoryThatIsNotThere) {
+  const auto error =
+      failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+        if (comm.rank() == 1) emulation_fail("cuMemAllocAsync", 0, 1, 2);
+        if (comm.rank() == 1) comm.device().allocate(8);
+        barrier(comm);
+      });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where().peer, 1);
+}
+
+TEST_P(StreamsFailureTest, FreesAHostThatWaitsForItsStreamByOtherMeans) {
+  const auto error =
+      failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+        barrier(comm);
+        if (comm.rank() == 1) throw std::runtime_error("boom");
+        Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
+        comm.post("never_sent", {}, recvs).wait();
+        const auto end = Clock::now() + std::chrono::seconds(10);
+        while (!test::compute_stream(comm).idle() && Clock::now() < end)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_LT(Clock::now(), end);
+      });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "rank 1: boom");
+}
+
+TEST_F(NcclFailureTest, SeesThatPostsFailAndThatConnectingTakesTooLong) {
+  emulation_fail("ncclGroupEnd", 0, 1, 3);
+  const auto post = failure_of("nccl", {.ranks = 2, .deadline = 20}, barrier);
+  ASSERT_TRUE(post);
+  EXPECT_EQ(post->kind(), ErrorKind::system);
+  EXPECT_NE(std::string(post->what()).find("ncclGroupEnd"), std::string::npos) << post->what();
+  emulation_fail("asyncError", 0, 1'000'000'000, 7);
+  const auto connect = failure_of("nccl", {.ranks = 2, .deadline = 0.1}, barrier);
+  ASSERT_TRUE(connect);
+  EXPECT_EQ(connect->kind(), ErrorKind::timeout);
+  EXPECT_NE(std::string(connect->what()).find("all ranks to be connected"), std::string::npos);
+}
+
+/// Rank 1 survives what fails in its post, and goes on polling until rank 0 has ended.
+void survive(const Communicator& comm, const char* call, std::atomic<bool>& struck,
+             const std::atomic<bool>& over) {
+  const Slice rows{comm.device().allocate(16), 0, 2, 4, 8};
+  const Buffer in = comm.device().allocate(8);
+  emulation_fail(call, 0, 1, 3);
+  try {
+    pass_on(comm, rows, whole(in)).wait();
+    comm.device().poll();
+  } catch (const Error& error) {
+    struck = true;
+    EXPECT_EQ(error.where().sequence, 0);
+  }
+  for (const auto end = Clock::now() + std::chrono::seconds(4); !over && Clock::now() < end;) {
+    try {
+      comm.device().poll();
+    } catch (const Error&) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST_P(StreamsFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
+  std::vector<const char*> calls{"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
+                                 "cuEventQuery"};
+  if (GetParam() == std::string("nccl")) {
+    calls.insert(calls.end(), {"cuMemAllocAsync", "ncclGroupEnd"});
+  } else {
+    calls.insert(calls.end(), {"cuStreamWaitValue32", "cuStreamWriteValue32"});
+  }
+  for (const char* call : calls) {
+    SCOPED_TRACE(call);
+    std::atomic<bool> ready{false}, struck{false}, over{false};
+    const auto error =
+        failure_of(GetParam(), {.ranks = 2, .deadline = 2}, [&](const Communicator& comm) {
+          if (comm.rank() == 1) {
+            ready.wait(false);
+            return survive(comm, call, struck, over);
+          }
+          const Buffer out = comm.device().allocate(8), in = comm.device().allocate(8);
+          ready = true;  // the fault is for the other rank
+          ready.notify_all();
+          const auto start = Clock::now();
+          while (!struck && Clock::now() < start + std::chrono::seconds(2))
+            std::this_thread::yield();
+          try {
+            pass_on(comm, whole(out), whole(in)).wait();
+            comm.device().synchronize(comm.deadline());
+          } catch (const Error& told) {
+            EXPECT_EQ(told.where().peer, 1) << told.what();
+          }
+          over = true;
+          EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+        });
+    EXPECT_TRUE(struck);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::system);
+    EXPECT_EQ(error->where().peer, 1);
+    EXPECT_EQ(error->where().operation, "pass_on");
+  }
+}
+
+TEST_P(StreamsFailureTest, ThrowsNoSoonerThanQueuedKernelsEnd) {
+  std::atomic<bool> ended{false};
+  const auto error =
+      failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+        barrier(comm);
+        if (comm.rank() == 1) throw std::runtime_error("boom");
+        queue_kernel(comm, [&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(500));
+          ended = true;
+        });
+        EXPECT_THROW(comm.device().synchronize(comm.deadline()), Error);
+        EXPECT_TRUE(ended);
+      });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "rank 1: boom");
+}
+
+TEST_P(StreamsFailureTest, LeavesADeviceThatOutlivesItsLaunchUsable) {
+  std::optional<Communicator> kept;
+  launch(GetParam(), {.ranks = 1}, [&](const Communicator& comm) { kept = comm; });
+  EXPECT_NO_THROW(kept->device().synchronize(1));
+}
+
+TEST_F(NcclFailureTest, SaysWhyItIsNotAvailable) {
+  const auto reason = [] { return backend("nccl").unavailable(); };
+  EXPECT_EQ(reason(), "");
+  EXPECT_EQ(backend("nccl").found(), "NCCL 2.21.5; 64 GPUs, the first Emulated GPU (sm_90)");
+  emulation_fail("cuInit", 0, 1, 100);
+  EXPECT_EQ(reason(), "no CUDA device");
+  emulation_fail("driverVersion", 0, 1, 11080);
+  EXPECT_EQ(reason(), "the CUDA driver is for CUDA 11.8; 12.0 is needed");
+  emulation_fail("ncclVersion", 0, 2, 21703);
+  EXPECT_EQ(reason(), "NCCL is version 2.17.3; 2.18.0 is needed");
+  const auto error = failure_of("nccl", {.ranks = 65}, [](const Communicator&) { FAIL(); });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "nccl: 65 ranks need as many GPUs; there are 64");
+  EXPECT_EQ(
+      failure_of("nccl", {.ranks = 2, .hop = Hop::reference}, [](const Communicator&) { FAIL(); })
+          ->kind(),
+      ErrorKind::invalid_argument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, StreamsFailureTest, testing::Values("nccl", "cuda_ipc"),
+                         [](const auto& transport) { return std::string(transport.param); });
+
+}  // namespace
+}  // namespace ringspan::comm
