@@ -111,7 +111,8 @@ NewCsv::Fields header() {
           "seconds",
           "tokens_per_s",
           "activation_bytes_per_rank",
-          "parameter_bytes_per_rank"};
+          "parameter_bytes_per_rank",
+          "bytes_sent_per_rank"};
 }
 
 /// `one` is the same step on one rank, or null.
@@ -146,7 +147,8 @@ NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
           fmt::format("{:.6g}", step.seconds),
           fmt::format("{:.6g}", tokens_per_second(options, step)),
           std::to_string(step.activation_bytes),
-          std::to_string(step.parameter_bytes)};
+          std::to_string(step.parameter_bytes),
+          std::to_string(step.sent_bytes)};
 }
 
 /// In the first process, while the others wait; all of them throw what it throws.

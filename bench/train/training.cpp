@@ -58,14 +58,19 @@ class RankTraining {
     comm::Device& device = world.device();
     comm::barrier(world);
     device.reset_peak();
+    const std::int64_t sent_before = world.traffic().bytes_sent;
     const double start = device.now();
     const model::LossSum loss = trainer_.step(sequence, shard);
     const double seconds = device.now() - start;
+    const std::int64_t sent = world.traffic().bytes_sent - sent_before;
     const std::int64_t parameters = trainer_.parameter_bytes();
     const std::int64_t activations = device.memory().peak - parameters;
-    return {index + 1, loss.mean(), comm::all_reduce(world, seconds, comm::Reduction::max),
+    return {index + 1,
+            loss.mean(),
+            comm::all_reduce(world, seconds, comm::Reduction::max),
             comm::all_reduce(world, activations, comm::Reduction::max),
-            comm::all_reduce(world, parameters, comm::Reduction::max)};
+            comm::all_reduce(world, parameters, comm::Reduction::max),
+            comm::all_reduce(world, sent, comm::Reduction::max)};
   }
 
  private:

@@ -16,6 +16,7 @@ struct TrainedStep {
   double seconds = 0;
   std::int64_t activation_bytes = 0;  // the most that a rank had, but for the next line
   std::int64_t parameter_bytes = 0;   // of a rank: parameters, gradients, optimizer state
+  std::int64_t sent_bytes = 0;        // the most that a rank sent, to whomever
 };
 
 /// Trains on `transport` as the options say, and calls `report` with each step on world rank 0 when
