@@ -13,8 +13,8 @@
 namespace ringspan::comm {
 namespace {
 
-constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10},
-                                        {1, 1 << 13}, {1, 1 << 16}, {1, 1 << 19}};
+constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}, {1, 1 << 13},
+                                        {1, 1 << 16}, {8, 1 << 16}, {1, 1 << 19}, {8, 1 << 19}};
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
 constexpr int kRounds = 5;                  // at least, of blocks of iterations
 
@@ -117,9 +117,11 @@ class Probe {
   template <typename Call>
   double repeated(const Call& call, double block, double& left) const {
     const double one = std::max(once(call), 1e-9);
+    left -= one;
     const int iterations = static_cast<int>(std::clamp(block / one, 1.0, 1000.0));
+    if (iterations == 1) return one;
     const double taken = several(call, iterations);
-    left -= one + taken;
+    left -= taken;
     return taken / iterations;
   }
 
@@ -145,6 +147,30 @@ MessageCosts probe(const Communicator& comm, double seconds) {
   return costs;
 }
 
+namespace {
+
+bool is_short(const TimedExchange& exchange) {
+  return static_cast<double>(exchange.bytes) < exchange.messages * LinkCosts::kMedium;
+}
+
+/// What each message more takes where so many bytes travel as several messages of `least` bytes or
+/// more, but below `most`.
+double per_longer_message(std::span<const TimedExchange> exchanges, double least, double most) {
+  double more = 0, seconds = 0;
+  for (const TimedExchange& several : exchanges) {
+    const double bytes = static_cast<double>(several.bytes) / several.messages;
+    if (several.messages == 1 || bytes < least || bytes >= most) continue;
+    for (const TimedExchange& one : exchanges) {
+      if (one.messages > 1 || one.bytes != several.bytes) continue;
+      more += several.messages - 1;
+      seconds += several.seconds - one.seconds;
+    }
+  }
+  return more > 0 ? seconds / more : 0;
+}
+
+}  // namespace
+
 LinkCosts fit(std::span<const TimedExchange> exchanges) {
   double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;  // weighted sums over one-message exchanges
   for (const TimedExchange& one : exchanges) {
@@ -160,12 +186,15 @@ LinkCosts fit(std::span<const TimedExchange> exchanges) {
   const double first = std::max((wy - per_byte * wx) / w, 0.0);  // message, without its bytes
   double more = 0, seconds = 0;
   for (const TimedExchange& several : exchanges) {
-    if (several.messages == 1) continue;
+    if (several.messages == 1 || !is_short(several)) continue;
     more += several.messages - 1;
     seconds += several.seconds - first - per_byte * static_cast<double>(several.bytes);
   }
   const double per_message = more > 0 ? std::clamp(seconds / more, 0.0, first) : 0;
-  return {first - per_message, per_message, per_byte};
+  constexpr double kMedium = LinkCosts::kMedium, kLong = LinkCosts::kLong;
+  const double medium = std::max(per_longer_message(exchanges, kMedium, kLong) - per_message, 0.0);
+  const double longer = per_longer_message(exchanges, kLong, HUGE_VAL) - per_message;
+  return {first - per_message, per_message, per_byte, medium, std::max(medium, longer)};
 }
 
 }  // namespace ringspan::comm

@@ -21,7 +21,8 @@ struct TimedExchange {
 };
 
 /// The costs that explain these times with the least relative errors: a line through those of one
-/// message, and what more messages took beyond it. None is negative.
+/// message, and what more short messages took beyond it; of longer ones, what they took beyond the
+/// same bytes in one message. None is negative.
 LinkCosts fit(std::span<const TimedExchange> exchanges);
 
 }  // namespace ringspan::comm
