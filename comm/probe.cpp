@@ -24,24 +24,39 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// To whom this rank sends while all send, and from whom it receives; -1: nobody.
+/// To whom this rank sends while all send, and from whom it receives: of several messages, those
+/// at [i % size] the ones with index i. Empty: nobody.
 struct Neighbours {
-  int to = -1, from = -1;
+  std::vector<int> to, from;
 };
 
 Neighbours in_node(const Nodes& nodes, int rank) {
   const std::vector<int>& ranks = nodes.ranks(nodes.node(rank));
   const std::size_t index = nodes.index(rank), size = ranks.size();
-  if (size == 1) return {};
-  return {ranks[(index + 1) % size], ranks[(index + size - 1) % size]};
+  Neighbours all;
+  for (std::size_t distance = 1; distance < size; ++distance) {
+    all.to.push_back(ranks[(index + distance) % size]);
+    all.from.push_back(ranks[(index + size - distance) % size]);
+  }
+  return all;
 }
 
+/// The rank of equal index on the next node first. Of nodes of unequal size as many ranks as the
+/// smallest has.
 Neighbours between_nodes(const Nodes& nodes, int rank) {
   const int node = nodes.node(rank), count = nodes.count(), index = nodes.index(rank);
-  bool everywhere = count > 1;  // a rank of this index
-  for (int i = 0; i < count; ++i) everywhere = everywhere && index < std::ssize(nodes.ranks(i));
-  if (!everywhere) return {};
-  return {nodes.ranks((node + 1) % count)[index], nodes.ranks((node + count - 1) % count)[index]};
+  int size = nodes.largest();
+  for (int i = 0; i < count; ++i) size = std::min(size, static_cast<int>(nodes.ranks(i).size()));
+  Neighbours all;
+  if (index >= size) return all;
+  for (int distance = 1; distance < count; ++distance) {
+    for (int shift = 0; shift < size; ++shift) {
+      all.to.push_back(nodes.ranks((node + distance) % count)[(index + shift) % size]);
+      all.from.push_back(
+          nodes.ranks((node + count - distance) % count)[(index + size - shift) % size]);
+    }
+  }
+  return all;
 }
 
 /// Times what all ranks do together. Every figure is the maximum over ranks, so that all agree on
@@ -92,10 +107,11 @@ class Probe {
  private:
   void exchange(const Neighbours& neighbours, const TimedExchange& wanted) {
     const std::int64_t bytes = wanted.bytes / wanted.messages;
+    const std::size_t peers = neighbours.to.size();
     Batch batch;
-    for (int i = 0; i < wanted.messages; ++i) {
-      if (neighbours.to >= 0) batch.send(neighbours.to, slice(sent_, i * bytes, bytes));
-      if (neighbours.from >= 0) batch.receive(neighbours.from, slice(received_, i * bytes, bytes));
+    for (int i = 0; i < wanted.messages && peers > 0; ++i) {
+      batch.send(neighbours.to[i % peers], slice(sent_, i * bytes, bytes));
+      batch.receive(neighbours.from[i % peers], slice(received_, i * bytes, bytes));
     }
     std::move(batch).post(comm_, "probe").wait();
   }
