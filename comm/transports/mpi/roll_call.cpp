@@ -16,8 +16,6 @@
 namespace ringspan::comm::mpi {
 namespace {
 
-constexpr double kNap = 1e-3;  // seconds
-
 /// What the launcher tells a process.
 struct Job {
   Job() {
@@ -57,7 +55,7 @@ void call_roll(double deadline) {
   const Job job;
   if (job.folder.empty() || !std::ofstream(job.mark(job.local_rank))) return;
   const std::int64_t start = diagnosis::steady_now();
-  processes::Idling idling(true, kNap);
+  processes::Idling idling(true, kStartNap);
   for (;;) {
     const std::vector<int> ranks = missing(job);
     if (ranks.empty()) return;

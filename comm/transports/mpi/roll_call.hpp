@@ -3,6 +3,9 @@
 
 namespace ringspan::comm::mpi {
 
+/// Seconds between two looks while processes start and say goodbye.
+constexpr double kStartNap = 1e-3;
+
 /// Returns when every process of this host has called it, or throws timeout and names those that
 /// have not after `deadline` seconds. For before MPI_Init, which takes no deadline and does not say
 /// who is missing. Needs the folder that Open MPI's launcher makes for a job; returns at once

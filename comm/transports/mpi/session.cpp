@@ -21,7 +21,6 @@ namespace {
 constexpr double kShortestStart = 1.5;
 constexpr double kShortestInit = 5;
 constexpr double kFarewell = 0.25;  // for MPI_Finalize after a failure
-constexpr double kNap = 1e-3;
 constexpr std::int64_t kBootstrapTags = 1024;
 constexpr std::int64_t kGathersPerLaunch = 8;
 
@@ -117,7 +116,7 @@ void Session::connect(double deadline) {
     check(MPI_Comm_idup(MPI_COMM_WORLD, &duplicate_, &duplication_), "MPI_Comm_idup");
   const std::int64_t start = diagnosis::steady_now();
   const double limit = std::max(deadline, kShortestStart);
-  processes::Idling idling(true, kNap);
+  processes::Idling idling(true, kStartNap);
   for (int done = 0; !done; idling.pause()) {
     check(MPI_Test(&duplication_, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (!done && seconds_since(start) > limit)
@@ -167,7 +166,7 @@ void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int ta
   for (int i = 1; i < size_; ++i) exchange.send((rank_ + i) % size_, tag);
 
   const std::int64_t start = diagnosis::steady_now();
-  processes::Idling idling(true, kNap);
+  processes::Idling idling(true, kStartNap);
   for (;;) {
     const std::vector<int> missing = exchange.missing();
     if (missing.empty()) return;
