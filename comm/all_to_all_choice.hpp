@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "comm/message_costs.hpp"
 
@@ -21,7 +24,7 @@ struct AllToAllChoice {
   /// Of hierarchical: how many parts the other nodes are taken in. What has come from one part is
   /// passed on while the next is on the network; more stages hide more and send more messages.
   int stages = 0;
-  std::string reason = {};  // such as "512 bytes per pair are below the crossover of 4096 ..."
+  std::string reason = {};  // such as "... hierarchical pays below 4096 bytes per pair"
 };
 
 /// Seconds of an all-to-all among `nodes` nodes of `ranks_per_node` ranks, `bytes` per pair, as the
@@ -29,8 +32,18 @@ struct AllToAllChoice {
 double all_to_all_seconds(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node,
                           int stages);
 
-/// Bytes per pair below which hierarchical is the faster; 0: never, infinite: always.
-double all_to_all_crossover(const MessageCosts& costs, int nodes, int ranks_per_node);
+/// Bytes per pair, from one to below the other.
+struct BytesRange {
+  double from = 0, below = std::numeric_limits<double>::infinity();
+};
+
+/// Where hierarchical is the faster, in rising order. One range from 0 on at most, unless long
+/// messages cost more than short ones.
+std::vector<BytesRange> hierarchical_ranges(const MessageCosts& costs, int nodes,
+                                            int ranks_per_node);
+
+/// Such as "below 4096 and from 65536 to 100000 bytes per pair"; "at no size"; "at every size".
+std::string text(std::span<const BytesRange> ranges);
 
 /// What `asked` comes to for so many bytes per pair. Nodes of unequal size count as the largest.
 AllToAllChoice choose_all_to_all(AllToAllAlgorithm asked, const std::optional<MessageCosts>& costs,

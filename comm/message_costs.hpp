@@ -12,6 +12,16 @@ struct LinkCosts {
   double latency = 0;
   double per_message = 0;
   double per_byte = 0;
+  /// What each message from kMedium or kLong bytes on costs beyond per_message: transports agree
+  /// with the receiver before they send a long one, and that waits for other messages' bytes.
+  double per_medium_message = 0, per_long_message = 0;
+  static constexpr double kMedium = 1 << 13, kLong = 1 << 16;
+
+  /// Of one message among others, without its bytes.
+  double message(double bytes) const {
+    if (bytes < kMedium) return per_message;
+    return per_message + (bytes < kLong ? per_medium_message : per_long_message);
+  }
 };
 
 /// Measured by probe(), or known to the caller; equal on all ranks.

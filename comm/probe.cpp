@@ -13,8 +13,8 @@
 namespace ringspan::comm {
 namespace {
 
-constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10},
-                                        {1, 1 << 13}, {1, 1 << 16}, {1, 1 << 19}};
+constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}, {1, 1 << 13},
+                                        {1, 1 << 16}, {8, 1 << 16}, {1, 1 << 19}, {8, 1 << 19}};
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
 constexpr int kRounds = 5;                  // at least, of blocks of iterations
 
@@ -24,24 +24,39 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// To whom this rank sends while all send, and from whom it receives; -1: nobody.
+/// To whom this rank sends while all send, and from whom it receives: of several messages, those
+/// at [i % size] the ones with index i. Empty: nobody.
 struct Neighbours {
-  int to = -1, from = -1;
+  std::vector<int> to, from;
 };
 
 Neighbours in_node(const Nodes& nodes, int rank) {
   const std::vector<int>& ranks = nodes.ranks(nodes.node(rank));
   const std::size_t index = nodes.index(rank), size = ranks.size();
-  if (size == 1) return {};
-  return {ranks[(index + 1) % size], ranks[(index + size - 1) % size]};
+  Neighbours all;
+  for (std::size_t distance = 1; distance < size; ++distance) {
+    all.to.push_back(ranks[(index + distance) % size]);
+    all.from.push_back(ranks[(index + size - distance) % size]);
+  }
+  return all;
 }
 
+/// The rank of equal index on the next node first. Of nodes of unequal size as many ranks as the
+/// smallest has.
 Neighbours between_nodes(const Nodes& nodes, int rank) {
   const int node = nodes.node(rank), count = nodes.count(), index = nodes.index(rank);
-  bool everywhere = count > 1;  // a rank of this index
-  for (int i = 0; i < count; ++i) everywhere = everywhere && index < std::ssize(nodes.ranks(i));
-  if (!everywhere) return {};
-  return {nodes.ranks((node + 1) % count)[index], nodes.ranks((node + count - 1) % count)[index]};
+  int size = nodes.largest();
+  for (int i = 0; i < count; ++i) size = std::min(size, static_cast<int>(nodes.ranks(i).size()));
+  Neighbours all;
+  if (index >= size) return all;
+  for (int distance = 1; distance < count; ++distance) {
+    for (int shift = 0; shift < size; ++shift) {
+      all.to.push_back(nodes.ranks((node + distance) % count)[(index + shift) % size]);
+      all.from.push_back(
+          nodes.ranks((node + count - distance) % count)[(index + size - shift) % size]);
+    }
+  }
+  return all;
 }
 
 /// Times what all ranks do together. Every figure is the maximum over ranks, so that all agree on
@@ -92,10 +107,11 @@ class Probe {
  private:
   void exchange(const Neighbours& neighbours, const TimedExchange& wanted) {
     const std::int64_t bytes = wanted.bytes / wanted.messages;
+    const std::size_t peers = neighbours.to.size();
     Batch batch;
-    for (int i = 0; i < wanted.messages; ++i) {
-      if (neighbours.to >= 0) batch.send(neighbours.to, slice(sent_, i * bytes, bytes));
-      if (neighbours.from >= 0) batch.receive(neighbours.from, slice(received_, i * bytes, bytes));
+    for (int i = 0; i < wanted.messages && peers > 0; ++i) {
+      batch.send(neighbours.to[i % peers], slice(sent_, i * bytes, bytes));
+      batch.receive(neighbours.from[i % peers], slice(received_, i * bytes, bytes));
     }
     std::move(batch).post(comm_, "probe").wait();
   }
@@ -117,9 +133,11 @@ class Probe {
   template <typename Call>
   double repeated(const Call& call, double block, double& left) const {
     const double one = std::max(once(call), 1e-9);
+    left -= one;
     const int iterations = static_cast<int>(std::clamp(block / one, 1.0, 1000.0));
+    if (iterations == 1) return one;
     const double taken = several(call, iterations);
-    left -= one + taken;
+    left -= taken;
     return taken / iterations;
   }
 
@@ -145,6 +163,30 @@ MessageCosts probe(const Communicator& comm, double seconds) {
   return costs;
 }
 
+namespace {
+
+bool is_short(const TimedExchange& exchange) {
+  return static_cast<double>(exchange.bytes) < exchange.messages * LinkCosts::kMedium;
+}
+
+/// What each message more takes where so many bytes travel as several messages of `least` bytes or
+/// more, but below `most`.
+double per_longer_message(std::span<const TimedExchange> exchanges, double least, double most) {
+  double more = 0, seconds = 0;
+  for (const TimedExchange& several : exchanges) {
+    const double bytes = static_cast<double>(several.bytes) / several.messages;
+    if (several.messages == 1 || bytes < least || bytes >= most) continue;
+    for (const TimedExchange& one : exchanges) {
+      if (one.messages > 1 || one.bytes != several.bytes) continue;
+      more += several.messages - 1;
+      seconds += several.seconds - one.seconds;
+    }
+  }
+  return more > 0 ? seconds / more : 0;
+}
+
+}  // namespace
+
 LinkCosts fit(std::span<const TimedExchange> exchanges) {
   double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;  // weighted sums over one-message exchanges
   for (const TimedExchange& one : exchanges) {
@@ -160,12 +202,15 @@ LinkCosts fit(std::span<const TimedExchange> exchanges) {
   const double first = std::max((wy - per_byte * wx) / w, 0.0);  // message, without its bytes
   double more = 0, seconds = 0;
   for (const TimedExchange& several : exchanges) {
-    if (several.messages == 1) continue;
+    if (several.messages == 1 || !is_short(several)) continue;
     more += several.messages - 1;
     seconds += several.seconds - first - per_byte * static_cast<double>(several.bytes);
   }
   const double per_message = more > 0 ? std::clamp(seconds / more, 0.0, first) : 0;
-  return {first - per_message, per_message, per_byte};
+  constexpr double kMedium = LinkCosts::kMedium, kLong = LinkCosts::kLong;
+  const double medium = std::max(per_longer_message(exchanges, kMedium, kLong) - per_message, 0.0);
+  const double longer = per_longer_message(exchanges, kLong, HUGE_VAL) - per_message;
+  return {first - per_message, per_message, per_byte, medium, std::max(medium, longer)};
 }
 
 }  // namespace ringspan::comm

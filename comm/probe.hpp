@@ -9,8 +9,9 @@
 namespace ringspan::comm {
 
 /// Measures what messages cost in this group in about so many seconds, while all of its ranks send:
-/// each to the next rank of its node, then to the rank of equal index on the next node. Collective;
-/// all ranks get the same. Links that the group does not have cost nothing.
+/// each to the next rank of its node, then to the rank of equal index on the next node, and several
+/// at once to different ones, as an all-to-all does. Collective; all ranks get the same. Links that
+/// the group does not have cost nothing.
 MessageCosts probe(const Communicator& comm, double seconds);
 
 /// An exchange with one peer, timed: `messages` of `bytes` together, each way.
@@ -21,7 +22,8 @@ struct TimedExchange {
 };
 
 /// The costs that explain these times with the least relative errors: a line through those of one
-/// message, and what more messages took beyond it. None is negative.
+/// message, and what more short messages took beyond it; of longer ones, what they took beyond the
+/// same bytes in one message. None is negative.
 LinkCosts fit(std::span<const TimedExchange> exchanges);
 
 }  // namespace ringspan::comm

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/call_deadline.hpp"
 #include "bench/micro/ring_by_hand.hpp"
 #include "comm/collectives.hpp"
 #include "comm/error.hpp"
@@ -25,7 +26,10 @@ constexpr ucp_tag_t kTag = 1, kWholeTag = ~ucp_tag_t{0};
 class Ring {
  public:
   Ring(const comm::Communicator& comm, std::size_t bytes)
-      : comm_(comm), held_(bytes, std::byte{1}), incoming_(bytes, std::byte{2}) {
+      : comm_(comm),
+        held_(bytes, std::byte{1}),
+        incoming_(bytes, std::byte{2}),
+        deadline_(comm.deadline(), "a request of UCX") {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_TAG;
@@ -76,7 +80,9 @@ class Ring {
 
   void complete(void* request) {
     if (!UCS_PTR_IS_PTR(request)) return check(UCS_PTR_STATUS(request), "a request");
-    while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_);
+    deadline_([&] {
+      while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_);
+    });
     check(ucp_request_check_status(request), "a request");
     ucp_request_free(request);
   }
@@ -86,6 +92,7 @@ class Ring {
   ucp_worker_h worker_ = nullptr;
   ucp_ep_h next_ = nullptr;
   std::vector<std::byte> held_, incoming_;
+  CallDeadline deadline_;
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace ringspan::bench {
 namespace {
 
-constexpr double kBatchSeconds = 500e-6;
-constexpr int kMostRuns = 1000;  // in a batch
+constexpr double kBatchSeconds = 2e-3;  // ten times what leaving a barrier differs by, over TCP
+constexpr int kMostRuns = 1000;         // in a batch
 
 /// One of the primitives that take turns.
 class Turn {
@@ -22,9 +22,13 @@ class Turn {
     timed_.count = operation_.count;
     timed_.algorithm = operation_.algorithm;
     check();  // which also touches all memory
-    const double once = std::min({seconds(), seconds(), seconds()});
-    timed_.batch = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, 1.0 * kMostRuns));
+    once_ = std::min({seconds(), seconds(), seconds()});
   }
+
+  /// Of one run.
+  double once() const { return once_; }
+
+  void batch(int runs) { timed_.batch = runs; }
 
   void take(bool counted) {
     const double taken = seconds();
@@ -52,7 +56,15 @@ class Turn {
   comm::Communicator comm_;
   Operation operation_;
   Timed timed_;
+  double once_ = 0;
 };
+
+/// The same for all, or barriers would weigh more on some than on others.
+int common_batch(const std::vector<Turn>& turns) {
+  double runs = 1;
+  for (const Turn& turn : turns) runs = std::max(runs, kBatchSeconds / turn.once());
+  return static_cast<int>(std::min(runs, 1.0 * kMostRuns));
+}
 
 }  // namespace
 
@@ -69,6 +81,8 @@ std::vector<Timed> time_in_turns(const Setting& setting,
       result.push_back({.primitive = primitive, .bytes = setting.bytes, .refusal = error.what()});
     }
   }
+  const int batch = common_batch(turns);
+  for (Turn& turn : turns) turn.batch(batch);
   // Each iteration begins with another one, so that none always profits from the one before.
   const auto size = static_cast<int>(turns.size());
   for (int i = 0; i < warmup + repeats; ++i) {

@@ -22,9 +22,9 @@ struct Timed {
 };
 
 /// Times primitives of one size in turns. An iteration is: barrier, t0, `batch` runs, t1; its time
-/// is (t1 - t0) / batch, the maximum over ranks. A batch takes half a millisecond or is one run,
-/// because ranks leave a barrier a message apart, which must not count. Data is checked before and
-/// after. Collective.
+/// is (t1 - t0) / batch, the maximum over ranks. A batch takes two milliseconds of the fastest of
+/// them or is one run, because ranks leave a barrier a message apart, which must not count. Data is
+/// checked before and after. Collective.
 std::vector<Timed> time_in_turns(const Setting& setting,
                                  std::span<const Primitive* const> primitives, int warmup,
                                  int repeats);

@@ -20,20 +20,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double crossover(const ProbedCosts& probed) {
-  return probed.nodes == 1
-             ? 0
-             : comm::all_to_all_crossover(probed.costs, probed.nodes, probed.ranks_per_node);
+std::vector<comm::BytesRange> ranges(const ProbedCosts& probed) {
+  return comm::hierarchical_ranges(probed.costs, probed.nodes, probed.ranks_per_node);
 }
 
 std::string link_text(const comm::LinkCosts& link) {
-  const std::string text =
+  std::string text =
       fmt::format("{:.3g} us + {:.3g} us per message", link.latency * 1e6, link.per_message * 1e6);
+  if (link.per_long_message > 0)
+    text += fmt::format(" ({:.3g} if long)", (link.per_message + link.per_long_message) * 1e6);
   return link.per_byte > 0 ? fmt::format("{}, {:.3g} GB/s", text, 1e-9 / link.per_byte) : text;
 }
 
 Json link_json(const comm::LinkCosts& link) {
-  Json json = {{"latency_s", link.latency}, {"per_message_s", link.per_message}};
+  Json json = {{"latency_s", link.latency},
+               {"per_message_s", link.per_message},
+               {"per_message_8k_s", link.message(comm::LinkCosts::kMedium)},
+               {"per_message_64k_s", link.message(comm::LinkCosts::kLong)}};
   if (link.per_byte > 0) json["bytes_per_s"] = 1 / link.per_byte;
   return json;
 }
@@ -49,8 +52,11 @@ Json json(const ProbedCosts& probed) {
   if (probed.nodes > 1) json["inter_node"] = link_json(probed.costs.inter_node);
   if (probed.ranks_per_node > 1) json["intra_node"] = link_json(probed.costs.intra_node);
   json["copy_bytes_per_s"] = 1 / probed.costs.copy_per_byte;
-  if (std::isfinite(crossover(probed))) {
-    json["hierarchical_below_bytes_per_pair"] = crossover(probed);
+  json["hierarchical_bytes_per_pair"] = Json::array();
+  for (const auto& [from, below] : ranges(probed)) {
+    Json range = {{"from", from}};
+    if (std::isfinite(below)) range["below"] = below;
+    json["hierarchical_bytes_per_pair"].push_back(range);
   }
   return json;
 }
@@ -74,17 +80,12 @@ Json read_list(const std::string& file) {
 }  // namespace
 
 std::string summary(const ProbedCosts& probed) {
-  const double bytes = crossover(probed);
   std::string text = fmt::format("{}, {} ranks on {} nodes of {}: ", probed.transport, probed.ranks,
                                  probed.nodes, probed.ranks_per_node);
   if (probed.nodes > 1) text += concat("between nodes ", link_text(probed.costs.inter_node), "; ");
   if (probed.ranks_per_node > 1)
     text += concat("inside ", link_text(probed.costs.intra_node), "; ");
-  if (bytes == 0) return text + "so the direct all-to-all is always the faster";
-  if (std::isinf(bytes)) return text + "so the hierarchical all-to-all is always the faster";
-  return text +
-         fmt::format("so hierarchical all-to-alls are the faster below {:.0f} bytes per pair",
-                     bytes);
+  return concat(text, "so hierarchical all-to-alls pay ", comm::text(ranges(probed)));
 }
 
 void store_costs(const std::string& file, const ProbedCosts& probed) {

@@ -50,6 +50,14 @@ TEST_F(CostsFileTest, LeavesOutLinksThatAreNotThere) {
   EXPECT_THAT(text(), AllOf(HasSubstr("intra_node"), Not(HasSubstr("inter_node"))));
 }
 
+TEST_F(CostsFileTest, SaysOfWhichSizesHierarchicalIsTheFaster) {
+  ProbedCosts probed = kSlowNetwork;
+  probed.costs.inter_node.per_long_message = 1e-3;
+  store_costs(file_, probed);
+  EXPECT_THAT(text(), AllOf(HasSubstr("\"per_message_64k_s\": 0.00102"), HasSubstr("\"from\": 0.0"),
+                            HasSubstr("\"from\": 65536.0")));
+}
+
 TEST_F(CostsFileTest, RefusesFilesOfOtherThings) {
   for (const char* other : {"{}", "a,b\n1,2\n", "[1,"}) {
     std::ofstream(file_) << other;
@@ -60,13 +68,13 @@ TEST_F(CostsFileTest, RefusesFilesOfOtherThings) {
 }
 
 TEST(SummaryTest, SaysWhereHierarchicalPays) {
-  EXPECT_THAT(summary(kSlowNetwork), HasSubstr("hierarchical all-to-alls are the faster below"));
+  EXPECT_THAT(summary(kSlowNetwork), HasSubstr("hierarchical all-to-alls pay below"));
   ProbedCosts probed = kSlowNetwork;
   probed.costs.inter_node = probed.costs.intra_node;
   probed.nodes = 2;
-  EXPECT_THAT(summary(probed), HasSubstr("direct all-to-all is always the faster"));
+  EXPECT_THAT(summary(probed), HasSubstr("hierarchical all-to-alls pay at no size"));
   probed.costs = {{0, 1e-6, 1e-9}, {}, 0};
-  EXPECT_THAT(summary(probed), HasSubstr("hierarchical all-to-all is always the faster"));
+  EXPECT_THAT(summary(probed), HasSubstr("hierarchical all-to-alls pay at every size"));
 }
 
 }  // namespace

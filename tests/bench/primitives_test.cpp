@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
+#include "bench/call_deadline.hpp"
 #include "bench/primitives/labels.hpp"
 #include "bench/primitives/primitive.hpp"
 #include "bench/primitives/rows.hpp"
@@ -19,6 +22,21 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
+
+void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+TEST(CallDeadlineTest, ACallThatDoesNotReturnEndsTheProcess) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(CallDeadline(0.1, "MPI_Alltoall")([] { sleep(20); }), testing::ExitedWithCode(1),
+              "MPI_Alltoall has not returned within 0.1 s: a process is missing");
+}
+
+TEST(CallDeadlineTest, CallsThatReturnMayTakeLongTogetherAndMayThrow) {
+  CallDeadline deadline(0.4, "sleep");
+  for (int i = 0; i < 10; ++i) deadline([] { sleep(0.05); });
+  EXPECT_THROW(deadline([] { throw Error(ErrorKind::system, "no"); }), Error);
+  sleep(0.5);  // no call is under way, after one that threw either
+}
 
 /// The bytes a rank sends in one message-optimal all-reduce and its like, over S: what the factors
 /// stand for.

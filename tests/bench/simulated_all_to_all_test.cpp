@@ -68,7 +68,7 @@ double gain(int nodes, std::int64_t bytes_per_pair) {
 }
 
 double crossover(int nodes) {
-  return comm::all_to_all_crossover(message_costs(*cluster()), nodes, kRanksPerNode);
+  return comm::hierarchical_ranges(message_costs(*cluster()), nodes, kRanksPerNode).at(0).below;
 }
 
 TEST(SimulatedAllToAllTest, OnSixteenNodesHierarchicalIsMuchFasterUpToAnEighthOfTheCrossover) {

@@ -28,11 +28,29 @@ TEST(FitTest, FindsTheCostsThatTheTimesWereMadeFrom) {
   EXPECT_NEAR(found.per_byte, costs.per_byte, 1e-16);
 }
 
+TEST(FitTest, FindsWhatLongerMessagesCostBeyondShortOnes) {
+  std::vector<TimedExchange> exchanges = times_of({5e-6, 2e-6, 1 / 25e9});
+  const double one = exchanges.back().seconds;
+  exchanges.push_back({8, 1 << 20, one + 7 * 300e-6});  // of 128 KiB
+  LinkCosts found = fit(exchanges);
+  EXPECT_NEAR(found.per_message, 2e-6, 1e-12);
+  EXPECT_EQ(found.per_medium_message, 0);
+  EXPECT_NEAR(found.per_long_message, 298e-6, 1e-12);
+  exchanges.push_back({32, 1 << 20, one + 31 * 400e-6});  // of 32 KiB: long ones are no cheaper
+  found = fit(exchanges);
+  EXPECT_NEAR(found.per_medium_message, 398e-6, 1e-12);
+  EXPECT_EQ(found.per_long_message, found.per_medium_message);
+  EXPECT_EQ(found.message(8191), found.per_message);
+  EXPECT_NEAR(found.message(8192), 400e-6, 1e-12);
+}
+
 TEST(FitTest, IsNeverNegative) {
-  const std::vector<TimedExchange> shrinking{{1, 8, 3e-6}, {16, 128, 1e-6}, {1, 1 << 20, 2e-6}};
+  const std::vector<TimedExchange> shrinking{
+      {1, 8, 3e-6}, {16, 128, 1e-6}, {1, 1 << 20, 2e-6}, {8, 1 << 20, 1e-6}};
   const LinkCosts found = fit(shrinking);
   EXPECT_EQ(found.per_byte, 0);
   EXPECT_EQ(found.per_message, 0);
+  EXPECT_EQ(found.per_long_message, 0);
   EXPECT_GT(found.latency, 0);
 }
 
