@@ -32,7 +32,9 @@ struct ModelConfig {
   double norm_epsilon = 1e-5;
   double dropout = 0;  // gpt: after the embedding, attention's projection and the MLP; in [0, 1)
   attention::DType dtype = attention::DType::f32;  // or fp64
-  double weight_deviation = 0.02;                  // of what weights start from
+  /// Attention's sums have the same bits in every order; for kernels that add up so.
+  bool reproducible = false;
+  double weight_deviation = 0.02;  // of what weights start from
   std::uint64_t seed = 1;
 
   /// Of products that end a sublayer: their variances add up along the residual (Radford et al.

@@ -74,22 +74,29 @@ LossSum Transformer::run(const attention::Sequence& sequence, const Tokens& shar
   return loss;
 }
 
-void Transformer::prepare(const attention::Sequence& sequence, std::int64_t batch) {
-  if (problem_ && problem_->shape.batch == batch && problem_->sequence.length == sequence.length &&
-      problem_->sequence.documents == sequence.documents) {
-    return;
-  }
+attention::Problem Transformer::problem(const attention::Sequence& sequence,
+                                        std::int64_t batch) const {
   attention::Problem problem;
   problem.shape = {batch,
                    config_.heads / tensor_.size(),
                    config_.kv_heads / tensor_.size(),
                    config_.head_dim,
                    config_.head_dim,
-                   config_.dtype};
+                   config_.dtype,
+                   config_.reproducible};
   problem.sequence = sequence;
   problem.mask = {.left = config_.window, .right = 0, .documents = !sequence.documents.empty()};
-  plan_ = schedule_.plan(problem);
-  problem_ = std::move(problem);
+  return problem;
+}
+
+void Transformer::prepare(const attention::Sequence& sequence, std::int64_t batch) {
+  if (problem_ && problem_->shape.batch == batch && problem_->sequence.length == sequence.length &&
+      problem_->sequence.documents == sequence.documents) {
+    return;
+  }
+  attention::Problem asked = problem(sequence, batch);
+  plan_ = schedule_.plan(asked);
+  problem_ = std::move(asked);
 }
 
 void Transformer::require_tokens(const attention::Sequence& sequence, const Tokens& shard) const {

@@ -29,6 +29,11 @@ class Transformer {
   const ModelConfig& config() const { return config_; }
   Parameters& parameters() { return parameters_; }
 
+  /// Throws invalid_argument for batches that the schedule cannot do, before anything moves.
+  void require_possible(const attention::Sequence& sequence, std::int64_t batch) const {
+    schedule_.require_possible(problem(sequence, batch));
+  }
+
   /// Of this rank's tokens; the shard of `sequence` that the schedule says, whole (the model cuts
   /// it among the tensor group). Attention is causal, within documents and, with config.window,
   /// within a window. Dropout is that of training at `step`: to evaluate, give the config none.
@@ -42,6 +47,7 @@ class Transformer {
  private:
   LossSum run(const attention::Sequence& sequence, const Tokens& shard, std::int64_t step,
               bool gradients);
+  attention::Problem problem(const attention::Sequence& sequence, std::int64_t batch) const;
   /// Makes the plan, unless the last one was for the same.
   void prepare(const attention::Sequence& sequence, std::int64_t batch);
   void require_tokens(const attention::Sequence& sequence, const Tokens& shard) const;

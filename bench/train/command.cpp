@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -35,6 +36,7 @@ std::string read(const TrainOptions& options) {
 TrainOptions alone(TrainOptions options) {
   options.mesh = {};
   options.schedule = "ring";
+  options.inner_ring = options.head_groups = 0;
   options.hop = comm::Hop::copy;
   return options;
 }
@@ -74,12 +76,23 @@ class Printer {
                  difference);
     }
     fmt::print("largest difference: {:.2e} of the loss\n", largest);
+    compare_bits(many.front().attention, one.front().attention);
     if (std::isfinite(largest)) return true;
     fmt::print("there are losses that are no finite numbers, which cannot be compared\n");
     return false;
   }
 
  private:
+  /// What attention gave in the first step, whose weights are still the same.
+  static void compare_bits(const std::vector<AttentionBits>& many,
+                           const std::vector<AttentionBits>& one) {
+    if (one.empty()) return;
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < std::min(many.size(), one.size()); ++i) same += many[i] == one[i];
+    fmt::print("attention of step 1: {} of {} outputs and gradients have the bits of one rank\n",
+               same, one.size());
+  }
+
   const TrainOptions& options_;
 };
 
@@ -92,6 +105,9 @@ NewCsv::Fields header() {
           "mesh",
           "ranks",
           "schedule",
+          "inner_ring",
+          "head_groups",
+          "kernel",
           "recompute",
           "offload",
           "mlp_tiles",
@@ -128,6 +144,9 @@ NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
           name(options.mesh),
           std::to_string(options.ranks()),
           options.schedule,
+          options.inner_ring ? std::to_string(options.inner_ring) : "",
+          options.head_groups ? std::to_string(options.head_groups) : "",
+          options.kernel,
           std::string(name(memory.recompute)),
           std::to_string(memory.offload),
           std::to_string(memory.mlp_tiles),
@@ -178,6 +197,11 @@ int train(const TrainOptions& options, const Processes& processes) {
   });
   const Printer printer(options);
   std::vector<TrainedStep> many, one;
+  const bool process = comm::backend(options.transport).process;
+  const auto here = [&](const std::function<void()>& body) {
+    process ? body() : in_first(processes, body);
+  };
+  here([&] { require_possible_on(options.transport, options); });
   // One rank goes first, so that every row is whole when it is written.
   if (options.compare) {
     in_first(processes, [&] {
@@ -191,12 +215,7 @@ int train(const TrainOptions& options, const Processes& processes) {
     printer.print(step);
     csv->append(fields(options, step, options.compare ? &one[many.size() - 1] : nullptr));
   };
-  const auto train_here = [&] { train_on(options.transport, options, text, report); };
-  if (comm::backend(options.transport).process) {
-    train_here();
-  } else {
-    in_first(processes, train_here);
-  }
+  here([&] { train_on(options.transport, options, text, report); });
   const std::string compared = processes.told_by_first(
       [&] { return std::string(!options.compare || printer.compare(many, one) ? "" : "failed"); });
   return compared.empty() ? kExitOk : kExitFailed;

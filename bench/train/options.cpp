@@ -15,6 +15,9 @@ namespace {
 constexpr OptionEntry kEntries[] = {
     {"--mesh", "ranks by axis: tensor, ulysses, ring, data (or shard, replicate) [ring=2]"},
     {"--schedule", "of attention [zigzag; ulysses or usp where the mesh says so]"},
+    {"--inner-ring", "double_ring, usp: ranks of an inner ring [those of a node; usp: one ring]"},
+    {"--head-groups", "ulysses_overlapped, usp: groups that heads move in [4; usp: 1]"},
+    {"--kernel", "of attention: cpu, reference, reproducible, linear [cpu; of fp64 reference]"},
     {"--transport", "how bytes move between ranks [threads]"},
     {"--hop", "how a ring's hop in one address space goes: copy, reference [copy]"},
     {"--deadline", "seconds that an awaited rank may make no progress [60]"},
@@ -42,6 +45,12 @@ constexpr OptionEntry kEntries[] = {
     {"--compare", "trains on one rank as well, and prints the difference", true},
     {"--csv", "write a row for each step into a new file"},
 };
+
+struct Name {
+  std::string_view name;
+};
+constexpr Name kHops[] = {{"copy"}, {"reference"}};
+constexpr Name kKernels[] = {{"cpu"}, {"reference"}, {"reproducible"}, {"linear"}};
 
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
 constexpr std::int64_t kMostRanks = 4096;
@@ -122,22 +131,38 @@ std::string schedule_of(const Texts& texts, const model::MeshShape& mesh) {
   return schedule;
 }
 
+/// What the schedule has been asked for beyond its name.
+void read_attention(const Texts& texts, TrainOptions& options) {
+  options.schedule = schedule_of(texts, options.mesh);
+  const attention::ScheduleEntry& schedule = attention::schedule_entry(options.schedule);
+  if (texts.has("--inner-ring")) {
+    RINGSPAN_REQUIRE(schedule.takes_inner_ring, "--inner-ring: ", schedule.name,
+                     " has none; double_ring and usp have");
+    options.inner_ring = static_cast<int>(texts.integer("--inner-ring", ""));
+  }
+  if (texts.has("--head-groups")) {
+    RINGSPAN_REQUIRE(schedule.head_groups > 0, "--head-groups: ", schedule.name,
+                     " has none; ulysses_overlapped and usp have");
+    options.head_groups = static_cast<int>(texts.integer("--head-groups", ""));
+  }
+  const bool wide = options.config.dtype == attention::DType::f64;
+  options.kernel = texts.one_of("--kernel", wide ? "reference" : "cpu", kKernels);
+  RINGSPAN_REQUIRE(!wide || options.kernel == "reference" || options.kernel == "linear",
+                   "--kernel: ", options.kernel, " takes no fp64; reference and linear do");
+  options.config.reproducible = options.kernel == "reproducible";
+}
+
 }  // namespace
 
 std::span<const OptionEntry> train_option_entries() { return kEntries; }
 
 TrainOptions train_options(const OptionTexts& given) {
   const Texts texts(given);
-  struct Hop {
-    std::string_view name;
-  };
-  constexpr Hop kHops[] = {{"copy"}, {"reference"}};
   TrainOptions options;
   options.mesh = parsed(texts, "--mesh", "ring=2", model::parse_mesh);
   RINGSPAN_REQUIRE(model::product(options.mesh) <= kMostRanks, "--mesh: ", name(options.mesh),
                    " has too many ranks; the most are ", kMostRanks);
   model::require_trainable(options.mesh);
-  options.schedule = schedule_of(texts, options.mesh);
   options.transport = texts.one_of("--transport", "threads", comm::backends());
   RINGSPAN_REQUIRE(comm::backend(options.transport).world == "host",
                    "--transport: ", options.transport,
@@ -154,6 +179,7 @@ TrainOptions train_options(const OptionTexts& given) {
                    " data-parallel ranks; each needs at least one");
   options.config = config_of(texts, options.length);
   model::require_valid(options.config, options.mesh.tensor);
+  read_attention(texts, options);
   options.memory = {parsed(texts, "--recompute", "none", model::recompute), texts.has("--offload"),
                     texts.integer("--mlp-tiles", "1"), texts.has("--blockwise"),
                     texts.integer("--loss-tiles", "1")};

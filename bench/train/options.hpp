@@ -20,6 +20,8 @@ struct TrainOptions {
   model::MemoryOptions memory;
   model::MeshShape mesh;
   std::string schedule;
+  std::string kernel;
+  int inner_ring = 0, head_groups = 0;  // 0: as the schedule has it
   model::AdamWConfig optimizer;
   std::string text;                    // a file
   std::int64_t length = 0, batch = 0;  // tokens of a sample, samples of a step on all ranks

@@ -39,12 +39,20 @@ class RankTraining {
   RankTraining(const comm::Communicator& world, const TrainOptions& options)
       : options_(options),
         mesh_(world, options.mesh),
-        kernels_(attention::make_kernels(
-            options.config.dtype == attention::DType::f64 ? "reference" : "cpu", world.device())),
+        kernels_(options.kernel == "linear"
+                     ? attention::make_linear_kernels(world.device())
+                     : attention::make_kernels(options.kernel, world.device())),
         schedule_(attention::make_schedule(options.schedule, mesh_.sequence(), *kernels_,
                                            schedule_options())),
-        model_(options.config, options.memory, mesh_, *schedule_),
+        observed_(*schedule_, mesh_.tensor().rank()),
+        model_(options.config, options.memory, mesh_, observed_),
         trainer_(model_, mesh_, options.optimizer) {}
+
+  /// Throws invalid_argument.
+  void require_possible() const {
+    const Part part = split_evenly(options_.batch, mesh_.data().size(), mesh_.data().rank());
+    model_.require_possible({options_.length}, part.count);
+  }
 
   /// Collective.
   TrainedStep step(const std::string& text, int index) {
@@ -55,6 +63,7 @@ class RankTraining {
     const model::Tokens shard =
         model::shard_batch(batch, sequence, schedule_->shard(sequence), part.first);
 
+    observed_.observe(index == 0 && options_.compare && options_.config.reproducible, part.first);
     comm::Device& device = world.device();
     comm::barrier(world);
     device.reset_peak();
@@ -70,32 +79,48 @@ class RankTraining {
             comm::all_reduce(world, seconds, comm::Reduction::max),
             comm::all_reduce(world, activations, comm::Reduction::max),
             comm::all_reduce(world, parameters, comm::Reduction::max),
-            comm::all_reduce(world, sent, comm::Reduction::max)};
+            comm::all_reduce(world, sent, comm::Reduction::max),
+            observed_.bits(world)};
   }
 
  private:
   attention::ScheduleOptions schedule_options() const {
-    if (!attention::schedule_entry(options_.schedule).takes_ulysses_degree) return {};
-    return mesh_.schedule_options();
+    const bool two = attention::schedule_entry(options_.schedule).takes_ulysses_degree;
+    attention::ScheduleOptions options;
+    if (two) options = mesh_.schedule_options();
+    options.inner_ring = options_.inner_ring;
+    options.head_groups = options_.head_groups;
+    return options;
   }
 
   const TrainOptions& options_;
   model::Mesh mesh_;
   std::unique_ptr<attention::Kernels> kernels_;
   std::unique_ptr<attention::Schedule> schedule_;
+  ObservedSchedule observed_;
   model::Transformer model_;
   model::Trainer trainer_;
 };
 
-}  // namespace
-
-void train_on(std::string_view transport, const TrainOptions& options, const std::string& text,
-              const std::function<void(const TrainedStep&)>& report) {
+comm::LaunchOptions launch_options(const TrainOptions& options) {
   comm::LaunchOptions launch = comm::launch_options_from_environment();
   launch.ranks = options.ranks();
   launch.hop = options.hop;
   if (options.deadline) launch.deadline = *options.deadline;
-  comm::launch(transport, launch, [&](const comm::Communicator& world) {
+  return launch;
+}
+
+}  // namespace
+
+void require_possible_on(std::string_view transport, const TrainOptions& options) {
+  comm::launch(transport, launch_options(options), [&](const comm::Communicator& world) {
+    RankTraining(world, options).require_possible();
+  });
+}
+
+void train_on(std::string_view transport, const TrainOptions& options, const std::string& text,
+              const std::function<void(const TrainedStep&)>& report) {
+  comm::launch(transport, launch_options(options), [&](const comm::Communicator& world) {
     RankTraining training(world, options);
     for (int step = 0; step < options.steps; ++step) {
       const TrainedStep trained = training.step(text, step);

@@ -41,6 +41,11 @@ TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--schedule", "zigzag", "--mesh", "ulysses=2,ring=2"},
                  "--schedule: zigzag has one dimension");
   expect_refused({"train", "--schedule", "linear"}, "known are ring, ");
+  expect_refused({"train", "--inner-ring", "2"}, "--inner-ring: zigzag has none; double_ring and");
+  expect_refused({"train", "--head-groups", "2"}, "--head-groups: zigzag has none; ulysses_over");
+  expect_refused({"train", "--kernel", "null"}, "known are cpu, reference, reproducible, linear");
+  expect_refused({"train", "--kernel", "cpu", "--dtype", "fp64"}, "--kernel: cpu takes no fp64");
+  expect_refused({"train", "--kernel", "reproducible", "--dtype", "fp64"}, "takes no fp64");
   expect_refused({"train", "--transport", "smoke"}, "known are threads");
   expect_refused({"train", "--variant", "bert"}, "--variant: unknown variant 'bert'");
   expect_refused({"train", "--window", "-1"}, "--window: ");
@@ -65,6 +70,40 @@ TEST_F(TrainCliTest, PrintsALinePerStepAndTheDifferenceToOneRank) {
   EXPECT_LT(std::atof(match[1].str().c_str()), 1e-6);
 }
 
+TEST_F(TrainCliTest, RefusesSchedulesBeforeOneRankTrains) {
+  const auto refused = [&](std::vector<std::string> more, const std::string& reason) {
+    more.insert(more.begin(), {"train", "--steps", "1000000", "--compare"});
+    expect_refused(more, reason);
+  };
+  refused({"--mesh", "ring=4", "--schedule", "double_ring", "--inner-ring", "3"}, "inner_ring");
+  refused({"--mesh", "ulysses=16"}, "heads");
+  refused({"--schedule", "halo"}, "halo: a query of mask");
+  refused({"--schedule", "ring_self_attention", "--kernel", "linear"}, "scores");
+}
+
+TEST_F(TrainCliTest, AttentionIsReproducible) {
+  const auto printed = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--steps", "1", "--kernel", "reproducible", "--compare"});
+    const Outcome outcome = train(more);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string all = ": 4 of 4 outputs and gradients have the bits of one rank";
+  EXPECT_THAT(printed({"--mesh", "ring=3"}), HasSubstr(all));
+  EXPECT_THAT(printed({"--mesh", "ulysses=2,ring=2", "--head-groups", "2"}), HasSubstr(all));
+  EXPECT_THAT(printed({"--mesh", "ring=4", "--schedule", "double_ring", "--inner-ring", "2"}),
+              HasSubstr(all));
+  EXPECT_THAT(printed({"--mesh", "ring=2,data=2", "--variant", "gpt"}), HasSubstr(all));
+  // Sums over a tensor group have another order than a product: what comes behind them differs.
+  EXPECT_THAT(printed({"--mesh", "tensor=2"}), HasSubstr(": 1 of 4 outputs"));
+}
+
+TEST_F(TrainCliTest, OtherKernelsTrainToo) {
+  const Outcome outcome = train({"--steps", "2", "--kernel", "linear", "--compare"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("largest difference: "));
+}
+
 TEST_F(TrainCliTest, WritesARowPerStep) {
   const Outcome outcome = train({"--steps", "3", "--variant", "gpt", "--recompute", "full",
                                  "--offload", "--mlp-tiles", "3", "--blockwise", "--loss-tiles",
@@ -72,8 +111,9 @@ TEST_F(TrainCliTest, WritesARowPerStep) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const std::string csv = text("a.csv");
   EXPECT_THAT(csv, StartsWith("machine,commit,variant,dtype,transport,mesh,ranks,schedule,"));
-  EXPECT_THAT(csv, HasSubstr(",gpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,full,1,3,1,2,"
-                             "37,4,1,24,8,4,0.001,1,1,"));
+  EXPECT_THAT(csv,
+              HasSubstr(",gpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,,,cpu,full,1,3,1,2,"
+                        "37,4,1,24,8,4,0.001,1,1,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 3);
   expect_refused({"train", "--csv", path("a.csv")}, "a.csv exists; give another name");
 }
