@@ -44,15 +44,16 @@ struct BasicTensorView {
   }
 
   /// A view for reading is a view for writing with the writing forgotten.
-  operator BasicTensorView<const void>() const requires(!std::is_const_v<Void>) {
+  constexpr operator BasicTensorView<const void>() const requires(!std::is_const_v<Void>) {
     return {data, dtype, batch, tokens, heads, head_dim, batch_stride, token_stride, head_stride};
   }
 
-  std::int64_t elements() const { return batch * tokens * heads * head_dim; }
+  constexpr std::int64_t elements() const { return batch * tokens * heads * head_dim; }
   std::int64_t bytes() const { return elements() * element_bytes(dtype); }
 
   /// In elements from data.
-  std::int64_t offset(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d = 0) const {
+  constexpr std::int64_t offset(std::int64_t b, std::int64_t t, std::int64_t h,
+                                std::int64_t d = 0) const {
     return b * batch_stride + t * token_stride + h * head_stride + d;
   }
 

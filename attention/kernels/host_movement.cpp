@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/kernels/run_axes.hpp"
 #include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
 #include "comm/reproducible_sum.hpp"
@@ -11,30 +12,10 @@
 namespace ringspan::attention {
 namespace {
 
-/// How many elements lie one after the other in both tensors, so that loops are as long as can be.
-/// In one axis after another, rows follow each other without a gap, or there is but one of them.
-struct Axes {
-  std::int64_t batch, tokens, heads, run;
-};
-
-Axes joined(const ConstTensorView& a, const ConstTensorView& b) {
-  Axes axes{a.batch, a.tokens, a.heads, a.head_dim};
-  const auto join = [&](std::int64_t& count, std::int64_t a_stride, std::int64_t b_stride) {
-    if (count != 1 && (a_stride != axes.run || b_stride != axes.run)) return false;
-    axes.run *= count;
-    count = 1;
-    return true;
-  };
-  join(axes.heads, a.head_stride, b.head_stride) &&
-      join(axes.tokens, a.token_stride, b.token_stride) &&
-      join(axes.batch, a.batch_stride, b.batch_stride);
-  return axes;
-}
-
 /// Calls each(offset in from, offset in to, count) for every run of elements.
 template <typename Each>
 void for_each_run(const ConstTensorView& from, const ConstTensorView& to, const Each& each) {
-  const Axes axes = joined(from, to);
+  const RunAxes axes = joined(from, to);
   for (std::int64_t b = 0; b < axes.batch; ++b) {
     for (std::int64_t t = 0; t < axes.tokens; ++t) {
       for (std::int64_t h = 0; h < axes.heads; ++h) {
@@ -75,15 +56,6 @@ void copy_run(const From* from, To* to, std::int64_t count) {
   }
 }
 
-void require_same_shape(const char* operation, const ConstTensorView& from,
-                        const ConstTensorView& to) {
-  RINGSPAN_REQUIRE(from.batch == to.batch && from.tokens == to.tokens && from.heads == to.heads &&
-                       from.head_dim == to.head_dim,
-                   operation, ": the source is [", from.batch, "][", from.tokens, "][", from.heads,
-                   "][", from.head_dim, "] but the destination [", to.batch, "][", to.tokens, "][",
-                   to.heads, "][", to.head_dim, "]; they must be equal");
-}
-
 }  // namespace
 
 void copy_on_host(const ConstTensorView& from, const TensorView& to) {
@@ -101,9 +73,7 @@ void copy_on_host(const ConstTensorView& from, const TensorView& to) {
 
 void accumulate_on_host(const ConstTensorView& from, const TensorView& to) {
   require_same_shape("accumulate", from, to);
-  RINGSPAN_REQUIRE(from.dtype == to.dtype && to.dtype == accumulator(to.dtype),
-                   "accumulate: ", name(from.dtype), " into ", name(to.dtype),
-                   "; both must be the same accumulator");
+  require_one_accumulator(from, to);
   if (to.elements() == 0) return;
   const auto add = [&]<typename Element>(std::type_identity<Element>) {
     for_each_run(from, to, [&](std::int64_t from_at, std::int64_t to_at, std::int64_t count) {

@@ -73,6 +73,13 @@ void find_sharing(const DynamicLibrary& library, Api& api) {
   library.find(api.close_import, "cuIpcCloseMemHandle");
 }
 
+void find_modules(const DynamicLibrary& library, Api& api) {
+  library.find(api.load_module, "cuModuleLoadData");
+  library.find(api.unload_module, "cuModuleUnload");
+  library.find(api.find_function, "cuModuleGetFunction");
+  library.find(api.launch, "cuLaunchKernel");
+}
+
 }  // namespace
 
 std::shared_ptr<const Api> load_cuda() {
@@ -82,6 +89,7 @@ std::shared_ptr<const Api> load_cuda() {
   find_streams(library, *api);
   find_memory(library, *api);
   find_sharing(library, *api);
+  find_modules(library, *api);
 
   const Status status = api->init(0);
   if (status == kErrorNoDevice) throw Error(ErrorKind::not_available, "no CUDA device");

@@ -13,6 +13,8 @@ struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
 struct CUmemPoolHandle_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 namespace ringspan::comm::cuda {
 
@@ -23,6 +25,8 @@ using ContextHandle = CUctx_st*;
 using StreamHandle = CUstream_st*;
 using EventHandle = CUevent_st*;
 using PoolHandle = CUmemPoolHandle_st*;
+using ModuleHandle = CUmod_st*;
+using FunctionHandle = CUfunc_st*;
 
 inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
 inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
@@ -118,6 +122,13 @@ struct Api {
   Status (*default_pool)(PoolHandle*, Ordinal);
   Status (*set_pool_attribute)(PoolHandle, int attribute, void* value);
   Status (*set_pool_access)(PoolHandle, const PoolAccess*, std::size_t count);
+
+  Status (*load_module)(ModuleHandle*, const void* image);
+  Status (*unload_module)(ModuleHandle);
+  Status (*find_function)(FunctionHandle*, ModuleHandle, const char* name);
+  Status (*launch)(FunctionHandle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                   StreamHandle, void** arguments, void** extra);
 };
 
 /// The driver, initialised. Throws not_available with the reason: no driver, one that is too old,

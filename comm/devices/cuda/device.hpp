@@ -53,9 +53,10 @@ class CudaDevice final : public Device {
   using Wait = std::function<void(const std::function<bool()>& done, double deadline)>;
   void on_wait(Wait wait);
 
- private:
+  /// To be called after something was queued on compute(): a blocking device waits for it.
   void queued();
 
+ private:
   const std::shared_ptr<const Gpu> gpu_;
   const DeviceOptions options_;
   const std::shared_ptr<const Stream> compute_;

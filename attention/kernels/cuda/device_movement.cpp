@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/kernels/cuda/device_movement.hpp"
+
+#include <algorithm>
+
+#include "attention/kernels/cuda/image.hpp"
+#include "attention/kernels/cuda/movement.hpp"
+#include "attention/kernels/run_axes.hpp"
+
+namespace ringspan::attention::cuda {
+namespace {
+
+std::shared_ptr<const comm::cuda::Gpu> gpu_with_kernels(const comm::cuda::CudaDevice& device) {
+  const auto& gpu = device.compute().shared_gpu();
+  if (has_kernels()) return gpu;
+  try {
+    const comm::cuda::Module probe(gpu, kernel_image());
+  } catch (const Error&) {
+    throw Error(ErrorKind::not_available,
+                "this build has no kernels for GPUs, because no CUDA toolkit was found; "
+                "install one (scripts/setup --cuda) and configure again");
+  }
+  return gpu;
+}
+
+/// The view with its axes joined.
+template <typename Void>
+BasicTensorView<Void> with_axes(BasicTensorView<Void> view, const RunAxes& axes) {
+  view.batch = axes.batch, view.tokens = axes.tokens, view.heads = axes.heads;
+  view.head_dim = axes.run;
+  return view;
+}
+
+/// Whether each run of a view can be moved kVector elements at a time.
+bool takes_vectors(const ConstTensorView& view) {
+  const auto alignment = std::min<std::int64_t>(16, kVector * element_bytes(view.dtype));
+  const auto whole = [](std::int64_t count, std::int64_t stride) {
+    return count == 1 || stride % kVector == 0;
+  };
+  return view.head_dim % kVector == 0 &&
+         reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(alignment) ==
+             0 &&
+         whole(view.batch, view.batch_stride) && whole(view.tokens, view.token_stride) &&
+         whole(view.heads, view.head_stride);
+}
+
+Move joined_move(const ConstTensorView& from, const TensorView& to) {
+  const RunAxes axes = joined(from, to);
+  Move move{with_axes(from, axes), with_axes(to, axes), 1};
+  if (takes_vectors(move.from) && takes_vectors(move.to)) move.vector = kVector;
+  return move;
+}
+
+void require_plain(const char* operation, const ConstTensorView& view) {
+  RINGSPAN_REQUIRE(view.dtype != DType::reproducible, operation,
+                   ": GPUs have no reproducible sums; choose fp64, fp32, bf16 or fp16");
+}
+
+}  // namespace
+
+DeviceMovement::DeviceMovement(comm::cuda::CudaDevice& device)
+    : device_(device),
+      module_(gpu_with_kernels(device), kernel_image()),
+      copy_(module_.find("ringspan_copy")),
+      accumulate_(module_.find("ringspan_accumulate")),
+      fill_(module_.find("ringspan_fill")),
+      merge_out_(module_.find("ringspan_merge_out")),
+      merge_rows_(module_.find("ringspan_merge_rows")) {}
+
+template <typename Task>
+void DeviceMovement::launch(comm::cuda::FunctionHandle function, std::int64_t threads,
+                            const Task& task) {
+  module_.launch(device_.compute(), function, threads, task);
+  device_.queued();
+}
+
+void DeviceMovement::copy(const ConstTensorView& from, const TensorView& to) {
+  require_same_shape("copy", from, to);
+  require_plain("copy", from);
+  require_plain("copy", to);
+  if (to.elements() == 0) return;
+  const Move move = joined_move(from, to);
+  launch(copy_, threads(move), move);
+}
+
+void DeviceMovement::accumulate(const ConstTensorView& from, const TensorView& to) {
+  require_same_shape("accumulate", from, to);
+  require_one_accumulator(from, to);
+  require_plain("accumulate", to);
+  if (to.elements() == 0) return;
+  const Move move = joined_move(from, to);
+  launch(accumulate_, threads(move), move);
+}
+
+void DeviceMovement::fill(const TensorView& to, double value) {
+  require_plain("fill", to);
+  if (to.elements() == 0) return;
+  Fill fill{with_axes(to, joined(to, to)), value, 1};
+  if (takes_vectors(fill.to)) fill.vector = kVector;
+  launch(fill_, threads(fill), fill);
+}
+
+// Two launches: the results of a row need its old max, which many threads read at their own times.
+void DeviceMovement::merge(const Partial& into, const Partial& from) {
+  require_same_shape("merge", from.out, into.out);
+  require_one_accumulator(from.out, into.out);
+  require_plain("merge", into.out);
+  if (into.max.elements() == 0) return;
+  Merge merge{into.out, into.max, into.sum, from.out, from.max, from.sum, 1};
+  if (takes_vectors(into.out) && takes_vectors(from.out)) merge.vector = kVector;
+  launch(merge_out_, threads(merge), merge);
+  launch(merge_rows_, rows(merge), merge);
+}
+
+}  // namespace ringspan::attention::cuda

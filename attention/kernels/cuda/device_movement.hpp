@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/kernels.hpp"
+#include "comm/devices/cuda/device.hpp"
+#include "comm/devices/cuda/module.hpp"
+
+namespace ringspan::attention::cuda {
+
+/// Kernels::copy, accumulate, fill and merge on a GPU, queued on the device's compute stream. All
+/// but fp64, fp32, bf16 and fp16 is refused with invalid_argument.
+class DeviceMovement {
+ public:
+  /// `device` outlives this. Throws not_available where this build has no kernels for its GPU.
+  explicit DeviceMovement(comm::cuda::CudaDevice& device);
+
+  void copy(const ConstTensorView& from, const TensorView& to);
+  void accumulate(const ConstTensorView& from, const TensorView& to);
+  void fill(const TensorView& to, double value);
+  void merge(const Partial& into, const Partial& from);
+
+ private:
+  template <typename Task>
+  void launch(comm::cuda::FunctionHandle function, std::int64_t threads, const Task& task);
+
+  comm::cuda::CudaDevice& device_;
+  const comm::cuda::Module module_;
+  const comm::cuda::FunctionHandle copy_, accumulate_, fill_, merge_out_, merge_rows_;
+};
+
+}  // namespace ringspan::attention::cuda

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Kernels for GPUs, compiled where a CUDA toolkit is found: in PATH, CUDA_HOME, the usual place, or where
+# scripts/setup --cuda puts one. Nothing of CUDA is linked: the driver loads the image.
+file(GLOB cuda_of_setup ${PROJECT_SOURCE_DIR}/build/cuda/lib/python3*/site-packages/nvidia/cu*/bin)
+find_program(RINGSPAN_NVCC nvcc PATHS ENV CUDA_HOME PATH_SUFFIXES bin DOC "CUDA's compiler")
+find_program(RINGSPAN_NVCC nvcc PATHS /usr/local/cuda/bin ${cuda_of_setup} NO_DEFAULT_PATH)
+if(RINGSPAN_NVCC)
+  message(STATUS "Kernels for GPUs: ${RINGSPAN_NVCC}")
+else()
+  message(STATUS "Kernels for GPUs: not built, no CUDA toolkit found (scripts/setup --cuda installs one)")
+endif()
+
+# ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for sm_80, sm_90 and sm_100 and, as
+# PTX, for what comes later; image.cpp includes them as an array.
+function(ringspan_cuda_image target image source)
+  if(NOT RINGSPAN_NVCC)
+    return()
+  endif()
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/cuda_image)
+  get_filename_component(bin ${RINGSPAN_NVCC} DIRECTORY)
+  add_custom_command(
+    OUTPUT ${output}.inc
+    COMMAND ${RINGSPAN_NVCC} -std=c++20 --expt-relaxed-constexpr -diag-suppress 554 -O3 -I${PROJECT_SOURCE_DIR} -fatbin
+            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
+            -gencode "arch=compute_100,code=[sm_100,compute_100]" -MD -MF ${output}.d -MT ${output}.inc
+            ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${output}.fatbin
+    COMMAND ${bin}/bin2c --const --static --type longlong --name image ${output}.fatbin > ${output}.inc
+    MAIN_DEPENDENCY ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${output}.d VERBATIM)
+  set_source_files_properties(${image} PROPERTIES COMPILE_DEFINITIONS RINGSPAN_CUDA_IMAGE="${output}.inc"
+                              OBJECT_DEPENDS ${output}.inc SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()

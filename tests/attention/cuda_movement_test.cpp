@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "attention/kernels.hpp"
+#include "attention/kernels/cuda/device_movement.hpp"
+#include "attention/kernels/cuda/movement.hpp"
+#include "comm/devices/host.hpp"
+#include "comm/error.hpp"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/attention/array.hpp"
+#include "tests/emulation/faults.hpp"
+
+namespace ringspan::attention::cuda {
+namespace {
+
+constexpr DType kDTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
+constexpr double kDeadline = 30, kInfinity = std::numeric_limits<double>::infinity();
+
+/// On the emulated GPU, whose memory the host reads once the device has been waited for.
+class CudaMovementTest : public testing::Test {
+ protected:
+  Array read_back(const ConstTensorView& view) {
+    device_.synchronize(kDeadline);
+    return read(view);
+  }
+
+  /// In memory that lives as long as the test.
+  TensorView make_kept(const Array& values, DType dtype) {
+    return kept_.emplace_back(make_tensor(*host_, values, dtype));
+  }
+
+  comm::cuda::CudaDevice device_{std::make_shared<comm::cuda::Gpu>(comm::cuda::load_cuda(), 0),
+                                 comm::cuda::DeviceOptions{}};
+  DeviceMovement movement_{device_};
+  std::unique_ptr<comm::Device> host_ = comm::make_host_device(true);
+  std::vector<Tensor> kept_;
+};
+
+/// With a gap behind every row, tokens and heads exchanged.
+TensorView heads_first(void* data, DType dtype, const Array& a, std::int64_t gap) {
+  TensorView view{data, dtype, a.batch, a.tokens, a.heads, a.dim};
+  view.token_stride = a.dim + gap;
+  view.head_stride = a.tokens * view.token_stride;
+  view.batch_stride = a.heads * view.head_stride;
+  return view;
+}
+
+TEST_F(CudaMovementTest, CopiesBetweenAllDtypesStridesAndAlignments) {
+  for (const std::int64_t dim : {6, 16}) {
+    const Array values = random_array(2, 5, 3, dim, DType::f64, 1);
+    for (const DType from : kDTypes) {
+      const Tensor source = make_tensor(*host_, values, from);
+      for (const DType to : kDTypes) {
+        const Array expected = read(make_tensor(*host_, read(source), to));
+        for (const std::int64_t first : {0, 1}) {  // elements before the view
+          const std::int64_t gap = dim == 16 ? 8 : 3;
+          const comm::Buffer memory =
+              device_.allocate((first + 2 * 5 * 3 * (dim + gap)) * element_bytes(to));
+          const TensorView strided =
+              heads_first(memory.data() + first * element_bytes(to), to, values, gap);
+          movement_.copy(source, strided);
+          EXPECT_TRUE(same_bits("strided", read_back(strided), expected));
+          const Tensor packed(device_, to, 2, 5, 3, dim);
+          movement_.copy(strided, packed);
+          EXPECT_TRUE(same_bits("packed", read_back(packed), expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaMovementTest, FillsAndAccumulatesInOrder) {
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    for (const std::int64_t dim : {1, 7, 16}) {
+      const Array values = random_array(2, 3, 4, dim, dtype, 2);
+      const Tensor from = make_tensor(*host_, values, dtype), to(device_, dtype, 2, 3, 4, dim);
+      movement_.fill(to, 0.5);
+      movement_.accumulate(from, to);
+      movement_.accumulate(from, to);
+      const Array sums = read_back(to);
+      for (std::size_t i = 0; i < sums.values.size(); ++i) {
+        const double x = values.values[i];
+        const double sum =
+            dtype == DType::f64 ? 0.5 + x + x : static_cast<float>(static_cast<float>(0.5 + x) + x);
+        EXPECT_EQ(sums.values[i], sum);
+      }
+    }
+  }
+}
+
+TEST_F(CudaMovementTest, LeavesGapsAndNeighboursAlone) {
+  const Array shape(1, 3, 2, 8);
+  const Tensor whole(device_, DType::bf16, 1, 6, 2, 16);
+  movement_.fill(whole, 1);
+  TensorView part = heads_first(whole.view().data, DType::bf16, shape, 8);
+  movement_.fill(part, 2);
+  double sum = 0;
+  for (const double x : read_back(whole).values) sum += x;
+  EXPECT_EQ(sum, 6 * 2 * 16 + 3 * 2 * 8);
+}
+
+/// Two partial results of rows: max and sum per row, out = weight.
+TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    for (const std::int64_t dim : {5, 16}) {
+      Array max(1, 4, 1, 1), other_max(1, 4, 1, 1);
+      max.values = {3, -kInfinity, 2, -kInfinity};
+      other_max.values = {5, 1, -kInfinity, -kInfinity};
+      const auto partial = [&](const Array& row_max, double out, double sum) {
+        return Partial{make_kept(Array(1, 4, 1, dim, out), dtype), make_kept(row_max, dtype),
+                       make_kept(Array(1, 4, 1, 1, sum), dtype)};
+      };
+      const Partial into = partial(max, 0, 2), from = partial(other_max, 8, 3);
+      movement_.merge(into, from);
+      const Array merged_max = read_back(into.max), sum = read(into.sum), out = read(into.out);
+      EXPECT_THAT(merged_max.values, testing::ElementsAre(5, 1, 2, -kInfinity));
+      EXPECT_THAT(sum.values, testing::ElementsAre(2 * 0.25 + 3, 3, 2, 2));
+      EXPECT_EQ(out.row(0, 0, 0)[dim - 1], 8);
+      EXPECT_EQ(out.row(0, 1, 0)[dim - 1], 8);
+      EXPECT_EQ(out.row(0, 2, 0)[dim - 1], 0);
+      EXPECT_EQ(out.row(0, 3, 0)[0], 0);
+    }
+  }
+}
+
+TEST_F(CudaMovementTest, RefusesWhatItCannotMove) {
+  const Tensor a(device_, DType::f32, 1, 2, 1, 4), b(device_, DType::f32, 1, 3, 1, 4);
+  const Tensor half(device_, DType::bf16, 1, 2, 1, 4);
+  EXPECT_THROW(movement_.copy(a, b), Error);
+  EXPECT_THROW(movement_.accumulate(half, half), Error);
+  EXPECT_THROW(movement_.fill(Tensor(device_, DType::reproducible, 1, 1, 1, 1), 0), Error);
+}
+
+TEST(CudaMovementPlaceTest, CountsBeyondThirtyTwoBits) {
+  TensorView view{nullptr, DType::f16, 3, 70'000, 40, 4'096};
+  view.head_stride = 4'100, view.token_stride = 40 * 4'100;
+  view.batch_stride = 70'000LL * view.token_stride;
+  const std::int64_t last = view.elements() / kVector - 1;
+  ASSERT_GT(last, std::int64_t{1} << 31);
+  const Place at = place(view, kVector, last);
+  EXPECT_EQ(at.b, 2);
+  EXPECT_EQ(at.t, 69'999);
+  EXPECT_EQ(at.h, 39);
+  EXPECT_EQ(at.d, 4'088);
+  EXPECT_EQ(offset(view, at), ((2LL * 70'000 + 69'999) * 40 + 39) * 4'100 + 4'088);
+}
+
+}  // namespace
+}  // namespace ringspan::attention::cuda
