@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attention/kernels.hpp"
+#include "attention/kernels/cuda/image.hpp"
 #include "attention/schedule.hpp"
 #include "attention/token_layout.hpp"
 #include "bench/ask/models.hpp"
@@ -106,7 +107,11 @@ Json described(const InfoOptions& options, const Json& ranks) {
     }
     json["transports"].push_back({{"name", backend.name}, {"summary", summary}});
   }
-  json["devices"] = {{{"name", "host"}, {"summary", "this process's memory and cores"}}};
+  json["devices"] = {{{"name", "host"}, {"summary", "this process's memory and cores"}},
+                     {{"name", "cuda"},
+                      {"summary", attention::cuda::has_kernels()
+                                      ? "GPUs, with kernels for sm_80, sm_90, sm_100 and newer"
+                                      : "GPUs, without kernels: built without a CUDA toolkit"}}};
   json["kernels"] = entries(attention::kernel_families());
   json["schedules"] = entries(attention::schedules());
   json["layouts"] = {{{"name", "contiguous"}, {"summary", "consecutive pieces"}},

@@ -13,7 +13,7 @@ endif()
 # ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for sm_80, sm_90 and sm_100 and, as
 # PTX, for what comes later; image.cpp includes them as an array.
 function(ringspan_cuda_image target image source)
-  if(NOT RINGSPAN_NVCC)
+  if(NOT RINGSPAN_NVCC OR RINGSPAN_SANITIZE)  # no sanitizer sees into the image
     return()
   endif()
   set(output ${CMAKE_CURRENT_BINARY_DIR}/cuda_image)
