@@ -4,16 +4,28 @@
 file(GLOB cuda_of_setup ${PROJECT_SOURCE_DIR}/build/cuda/lib/python3*/site-packages/nvidia/cu*/bin)
 find_program(RINGSPAN_NVCC nvcc PATHS ENV CUDA_HOME PATH_SUFFIXES bin DOC "CUDA's compiler")
 find_program(RINGSPAN_NVCC nvcc PATHS /usr/local/cuda/bin ${cuda_of_setup} NO_DEFAULT_PATH)
+# Of the GPUs that we compile for, those that this compiler knows; and PTX of the newest, for what comes later.
+set(cuda_targets)
 if(RINGSPAN_NVCC)
-  message(STATUS "Kernels for GPUs: ${RINGSPAN_NVCC}")
+  execute_process(COMMAND ${RINGSPAN_NVCC} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  string(REGEX MATCHALL "[0-9]+" known "${known}")
+  foreach(number 80 90 100)
+    if(number IN_LIST known)
+      list(APPEND cuda_targets -gencode arch=compute_${number},code=sm_${number})
+      set(ptx -gencode arch=compute_${number},code=compute_${number})
+    endif()
+  endforeach()
+  list(APPEND cuda_targets ${ptx})
+endif()
+if(cuda_targets)
+  message(STATUS "Kernels for GPUs: ${RINGSPAN_NVCC} ${cuda_targets}")
 else()
-  message(STATUS "Kernels for GPUs: not built, no CUDA toolkit found (scripts/setup --cuda installs one)")
+  message(STATUS "Kernels for GPUs: not built, no CUDA toolkit found that knows sm_80 (scripts/setup --cuda installs one)")
 endif()
 
-# ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for sm_80, sm_90 and sm_100 and, as
-# PTX, for what comes later; image.cpp includes them as an array.
+# ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for these; image.cpp includes them as an array.
 function(ringspan_cuda_image target image source)
-  if(NOT RINGSPAN_NVCC OR RINGSPAN_SANITIZE)  # no sanitizer sees into the image
+  if(NOT cuda_targets OR RINGSPAN_SANITIZE)  # no sanitizer sees into the image
     return()
   endif()
   set(output ${CMAKE_CURRENT_BINARY_DIR}/cuda_image)
@@ -21,8 +33,7 @@ function(ringspan_cuda_image target image source)
   add_custom_command(
     OUTPUT ${output}.inc
     COMMAND ${RINGSPAN_NVCC} -std=c++20 --expt-relaxed-constexpr -diag-suppress 554 -O3 -I${PROJECT_SOURCE_DIR} -fatbin
-            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
-            -gencode "arch=compute_100,code=[sm_100,compute_100]" -MD -MF ${output}.d -MT ${output}.inc
+            ${cuda_targets} -MD -MF ${output}.d -MT ${output}.inc
             ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${output}.fatbin
     COMMAND ${bin}/bin2c --const --static --type longlong --name image ${output}.fatbin > ${output}.inc
     MAIN_DEPENDENCY ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${output}.d VERBATIM)
