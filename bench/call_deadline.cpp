@@ -25,7 +25,8 @@ CallDeadline::~CallDeadline() {
 // at all looks of the last `seconds`.
 void CallDeadline::watch() {
   using Clock = std::chrono::steady_clock;
-  const std::chrono::duration<double> limit(seconds_), look = limit / 8;
+  using duration = std::chrono::duration<double>;
+  const duration limit(seconds_), look = std::min(limit / 8, duration(60));
   std::int64_t seen = 0;
   Clock::time_point since = Clock::now();
   std::unique_lock lock(mutex_);

@@ -107,11 +107,12 @@ Json described(const InfoOptions& options, const Json& ranks) {
     }
     json["transports"].push_back({{"name", backend.name}, {"summary", summary}});
   }
-  json["devices"] = {{{"name", "host"}, {"summary", "this process's memory and cores"}},
-                     {{"name", "cuda"},
-                      {"summary", attention::cuda::has_kernels()
-                                      ? "GPUs, with kernels for sm_80, sm_90, sm_100 and newer"
-                                      : "GPUs, without kernels: built without a CUDA toolkit"}}};
+  const std::string targets(attention::cuda::kernel_targets());
+  json["devices"] = {
+      {{"name", "host"}, {"summary", "this process's memory and cores"}},
+      {{"name", "cuda"},
+       {"summary", targets.empty() ? "GPUs, without kernels: built without a CUDA toolkit"
+                                   : "GPUs, with kernels for " + targets + " and newer"}}};
   json["kernels"] = entries(attention::kernel_families());
   json["schedules"] = entries(attention::schedules());
   json["layouts"] = {{{"name", "contiguous"}, {"summary", "consecutive pieces"}},

@@ -6,24 +6,28 @@ find_program(RINGSPAN_NVCC nvcc PATHS ENV CUDA_HOME PATH_SUFFIXES bin DOC "CUDA'
 find_program(RINGSPAN_NVCC nvcc PATHS /usr/local/cuda/bin ${cuda_of_setup} NO_DEFAULT_PATH)
 # Of the GPUs that we compile for, those that this compiler knows; and PTX of the newest, for what comes later.
 set(cuda_targets)
+set(cuda_names)
 if(RINGSPAN_NVCC)
   execute_process(COMMAND ${RINGSPAN_NVCC} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   string(REGEX MATCHALL "[0-9]+" known "${known}")
   foreach(number 80 90 100)
     if(number IN_LIST known)
       list(APPEND cuda_targets -gencode arch=compute_${number},code=sm_${number})
+      list(APPEND cuda_names sm_${number})
       set(ptx -gencode arch=compute_${number},code=compute_${number})
     endif()
   endforeach()
   list(APPEND cuda_targets ${ptx})
+  list(JOIN cuda_names ", " cuda_names)
 endif()
 if(cuda_targets)
-  message(STATUS "Kernels for GPUs: ${RINGSPAN_NVCC} ${cuda_targets}")
+  message(STATUS "Kernels for GPUs: ${cuda_names}, by ${RINGSPAN_NVCC}")
 else()
   message(STATUS "Kernels for GPUs: not built, no CUDA toolkit found that knows sm_80 (scripts/setup --cuda installs one)")
 endif()
 
-# ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for these; image.cpp includes them as an array.
+# ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for these; image.cpp includes them as
+# an array.
 function(ringspan_cuda_image target image source)
   if(NOT cuda_targets OR RINGSPAN_SANITIZE)  # no sanitizer sees into the image
     return()
@@ -37,6 +41,7 @@ function(ringspan_cuda_image target image source)
             ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${output}.fatbin
     COMMAND ${bin}/bin2c --const --static --type longlong --name image ${output}.fatbin > ${output}.inc
     MAIN_DEPENDENCY ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${output}.d VERBATIM)
-  set_source_files_properties(${image} PROPERTIES COMPILE_DEFINITIONS RINGSPAN_CUDA_IMAGE="${output}.inc"
+  set_source_files_properties(${image} PROPERTIES
+                              COMPILE_DEFINITIONS "RINGSPAN_CUDA_IMAGE=\"${output}.inc\";RINGSPAN_CUDA_TARGETS=\"${cuda_names}\""
                               OBJECT_DEPENDS ${output}.inc SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

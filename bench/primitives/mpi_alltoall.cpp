@@ -26,7 +26,8 @@ void check(int code, const char* call) {
 /// MPI's communicator of the first `size` processes, which are the ranks.
 class FirstProcesses {
  public:
-  FirstProcesses(int size, double deadline) : deadline_(deadline, "MPI_Alltoall") {
+  FirstProcesses(int size, double deadline)
+      : deadline_(deadline, "MPI_Alltoall, or MPI_Comm_create_group before it,") {
     deadline_([&] { create(size); });
   }
   FirstProcesses(const FirstProcesses&) = delete;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +98,7 @@ class Child {
  private:
   /// In the copy, which ends here: what this process has open is its own to finish.
   [[noreturn]] void tell(const std::function<std::string()>& work) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
     try {
       const std::string text = work();
@@ -106,7 +108,7 @@ class Child {
         if (bytes > 0) told += static_cast<std::size_t>(bytes);
       }
       _exit(0);
-    } catch (const std::exception&) {
+    } catch (...) {
       _exit(1);
     }
   }
@@ -122,6 +124,8 @@ std::string simulated(const Point& point, const MeasureOptions& options,
     return text(simulate(point, options, cluster, modes));
   } catch (const Error& error) {
     return text(error);
+  } catch (const std::exception& error) {
+    return text(Error(ErrorKind::system, concat("simulation: ", error.what())));
   }
 }
 

@@ -42,11 +42,13 @@ void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
                           });
 }
 
-// Threads of this process, unless a launcher or the caller has started others.
+// Threads of this process, unless a launcher or the caller has started others. (A batch script,
+// too, has the variables of its launcher, but is alone.)
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   RINGSPAN_REQUIRE(options.hop == Hop::copy,
                    "cuda_ipc: hops by reference need one memory; between GPUs, copy");
-  if (options.bootstrap || processes::has_launcher()) return launch_in_processes(options, body);
+  if (options.bootstrap || processes::own_process().size > 1)
+    return launch_in_processes(options, body);
   launch_in_threads(options, body);
 }
 

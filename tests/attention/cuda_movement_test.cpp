@@ -124,6 +124,12 @@ TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
   }
 }
 
+TEST_F(CudaMovementTest, IsWhatTheNullKernelMovesWith) {
+  const Tensor filled(device_, DType::f32, 1, 2, 1, 4);
+  make_kernels("null", device_)->fill(filled, 2.5);
+  EXPECT_THAT(read_back(filled).values, testing::Each(2.5));
+}
+
 TEST_F(CudaMovementTest, RefusesWhatItCannotMove) {
   const Tensor a(device_, DType::f32, 1, 2, 1, 4), b(device_, DType::f32, 1, 3, 1, 4);
   const Tensor half(device_, DType::bf16, 1, 2, 1, 4);

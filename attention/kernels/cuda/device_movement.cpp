@@ -12,7 +12,7 @@ namespace {
 
 std::shared_ptr<const comm::cuda::Gpu> gpu_with_kernels(const comm::cuda::CudaDevice& device) {
   const auto& gpu = device.compute().shared_gpu();
-  if (has_kernels()) return gpu;
+  if (!kernel_targets().empty()) return gpu;
   try {
     const comm::cuda::Module probe(gpu, kernel_image());
   } catch (const Error&) {

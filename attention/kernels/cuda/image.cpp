@@ -6,15 +6,15 @@ namespace {
 
 #ifdef RINGSPAN_CUDA_IMAGE
 #include RINGSPAN_CUDA_IMAGE  // unsigned long long image[], by bin2c
-constexpr bool kBuilt = true;
+constexpr std::string_view kTargets = RINGSPAN_CUDA_TARGETS;
 #else
 constexpr char image[] = "";
-constexpr bool kBuilt = false;
+constexpr std::string_view kTargets;
 #endif
 
 }  // namespace
 
-bool has_kernels() { return kBuilt; }
+std::string_view kernel_targets() { return kTargets; }
 
 const void* kernel_image() { return image; }
 

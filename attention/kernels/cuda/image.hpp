@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
+
 namespace ringspan::attention::cuda {
 
-/// Whether a CUDA toolkit was found when this was built.
-bool has_kernels();
+/// The GPUs that kernels were compiled for, such as "sm_80, sm_90"; empty if no CUDA toolkit was
+/// found.
+std::string_view kernel_targets();
 
-/// The kernels for all GPUs, to be loaded by the driver; without has_kernels() an empty text, which
-/// no driver takes but the emulated one, whose kernels are its own.
+/// The kernels for all GPUs, to be loaded by the driver; without kernel_targets() an empty text,
+/// which no driver takes but the emulated one, whose kernels are its own.
 const void* kernel_image();
 
 }  // namespace ringspan::attention::cuda

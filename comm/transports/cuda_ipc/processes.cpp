@@ -39,6 +39,7 @@ void require_one_machine(const std::vector<Seat>& seats) {
 struct Meeting {
   std::shared_ptr<SharedHub> hub;
   std::shared_ptr<Lanes> lanes;
+  std::shared_ptr<const cuda::Gpu> gpu;  // of this process, if it has a rank
 };
 
 std::string new_name() {
@@ -92,6 +93,12 @@ Meeting meet(const LaunchOptions& options, const Bootstrap& bootstrap,
     step([&] {
       if (!creates) open();
     });
+    step([&] {
+      if (bootstrap.rank >= options.ranks) return;
+      const auto cuda = cuda::load_cuda();
+      const int local = meeting.hub->world()->places[bootstrap.rank].local_rank;
+      meeting.gpu = std::make_shared<cuda::Gpu>(cuda, local % cuda::device_count(*cuda));
+    });
   } catch (const Error&) {
     remove();
     throw;
@@ -116,10 +123,7 @@ void launch_in_processes(const LaunchOptions& options, const RankFunction& body)
           meeting.lanes, std::make_shared<const Flags>(gpu, meeting.lanes), gpu, options.ranks,
           rank, options.debug.ledger, std::make_unique<Sharing>(gpu));
     };
-    const auto cuda = cuda::load_cuda();
-    const int local = meeting.hub->world()->places[rank].local_rank;
-    const auto gpu = std::make_shared<cuda::Gpu>(cuda, local % cuda::device_count(*cuda));
-    streams::run_rank(meeting.hub, rank, body, gpu, connect, watchdog);
+    streams::run_rank(meeting.hub, rank, body, meeting.gpu, connect, watchdog);
   }
   meeting.hub->leave();
   processes::end_well(options);

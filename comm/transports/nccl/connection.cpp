@@ -59,16 +59,16 @@ void Connection::begin(Operation& operation, const cuda::Stream& stream) {
     token_received_ = staging_->allocate(1);
   }
   std::vector<Part> sends, recvs;
-  std::vector<Slice> packed;  // until they have been queued
-  const auto part = [](const Message& message, const Buffer& token, const Slice& packed) {
+  const auto part = [](const Message& message, const Buffer& token, const Slice& rows) {
     if (message.slice.bytes() == 0) return Part{message.peer, token.data(), 1};
-    const Slice& slice = packed.buffer ? packed : message.slice;
+    const Slice& slice = rows.buffer ? rows : message.slice;
     return Part{message.peer, slice.data(), slice.bytes()};
   };
+  packed_.clear();
   for (const Message& message : operation.sends) {
-    packed.push_back(packing(message.slice));
-    if (packed.back().buffer) cuda::queue_copy(stream, packed.back(), message.slice);
-    sends.push_back(part(message, token_sent_, packed.back()));
+    packed_.push_back(packing(message.slice));
+    if (packed_.back().buffer) cuda::queue_copy(stream, packed_.back(), message.slice);
+    sends.push_back(part(message, token_sent_, packed_.back()));
   }
   unpacked_.clear();
   for (const Message& message : operation.recvs) {
@@ -81,6 +81,7 @@ void Connection::begin(Operation& operation, const cuda::Stream& stream) {
 void Connection::end(Operation& operation, const cuda::Stream& stream) {
   for (std::size_t i = 0; i < unpacked_.size(); ++i)
     if (unpacked_[i].buffer) cuda::queue_copy(stream, operation.recvs[i].slice, unpacked_[i]);
+  packed_.clear();
   unpacked_.clear();
 }
 

@@ -62,6 +62,7 @@ class Connection final : public streams::Connection {
   const int rank_;
   std::shared_ptr<cuda::Memory> staging_;  // in the order of the transfer stream
   Buffer token_sent_, token_received_;     // what an empty message carries
+  std::vector<Slice> packed_;              // [send] of the batch under way: NCCL may queue it later
   std::vector<Slice> unpacked_;  // [recv] of the batch under way, what its rows come from; or empty
   mutable std::mutex mutex_;     // of the handle
   CommHandle handle_ = nullptr;
