@@ -16,6 +16,14 @@
 namespace ringspan::comm {
 namespace {
 
+// Seconds. A failure is thrown once no stream touches the rank's memory, or as long after: so short
+// that tests do not wait, so long that the streams, which are threads, have had a core by then.
+#ifdef RINGSPAN_SANITIZED
+constexpr double kDeadline = 1;
+#else
+constexpr double kDeadline = 0.1;
+#endif
+
 using test::pass_on;
 using test::queue_kernel;
 using Clock = std::chrono::steady_clock;
@@ -47,7 +55,7 @@ class StreamsFailureTest : public NcclFailureTest,
 
 TEST_P(StreamsFailureTest, EndsAtSynchronizeWhereBothSidesSendFirst) {
   const auto error =
-      failure_of(GetParam(), {.ranks = 2, .deadline = 0.1}, [](const Communicator& comm) {
+      failure_of(GetParam(), {.ranks = 2, .deadline = kDeadline}, [](const Communicator& comm) {
         const Buffer buffer = comm.device().allocate(8);
         Send sends[] = {{comm.next(), whole(buffer)}};
         Recv recvs[] = {{comm.prev(), whole(buffer)}};
@@ -65,7 +73,7 @@ TEST_P(StreamsFailureTest, EndsAtSynchronizeWhereBothSidesSendFirst) {
 TEST_P(StreamsFailureTest, NamesWhoeverHasNotPosted) {
   std::atomic<int> others{2};
   const auto error =
-      failure_of(GetParam(), {.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {
+      failure_of(GetParam(), {.ranks = 3, .deadline = kDeadline}, [&](const Communicator& comm) {
         while (comm.rank() == 2 && others > 0)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         if (comm.rank() == 2) return;
@@ -85,7 +93,7 @@ TEST_F(NcclFailureTest, AbortsAGroupThatNeverEnds) {
   emulation_fail("ncclKernel", 0, 1, 1);
   const auto start = Clock::now();
   const auto error =
-      failure_of("nccl", {.ranks = 2, .deadline = 0.1}, [](const Communicator& comm) {
+      failure_of("nccl", {.ranks = 2, .deadline = kDeadline}, [](const Communicator& comm) {
         pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
         comm.device().synchronize(comm.deadline());
       });
@@ -97,7 +105,7 @@ TEST_F(NcclFailureTest, AbortsAGroupThatNeverEnds) {
 TEST_P(StreamsFailureTest, TellsAKernelThatNeverEndsFromAPeer) {
   std::atomic<bool> over{false};
   const auto error =
-      failure_of(GetParam(), {.ranks = 2, .deadline = 0.1}, [&](const Communicator& comm) {
+      failure_of(GetParam(), {.ranks = 2, .deadline = kDeadline}, [&](const Communicator& comm) {
         if (comm.rank() == 1) queue_kernel(comm, [&] { over.wait(false); });
         pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
         try {
@@ -174,7 +182,7 @@ TEST_F(NcclFailureTest, SeesThatPostsFailAndThatConnectingTakesTooLong) {
   EXPECT_EQ(post->kind(), ErrorKind::system);
   EXPECT_NE(std::string(post->what()).find("ncclGroupEnd"), std::string::npos) << post->what();
   emulation_fail("asyncError", 0, 1'000'000'000, 7);
-  const auto connect = failure_of("nccl", {.ranks = 2, .deadline = 0.1}, barrier);
+  const auto connect = failure_of("nccl", {.ranks = 2, .deadline = kDeadline}, barrier);
   ASSERT_TRUE(connect);
   EXPECT_EQ(connect->kind(), ErrorKind::timeout);
   EXPECT_NE(std::string(connect->what()).find("all ranks to be connected"), std::string::npos);
