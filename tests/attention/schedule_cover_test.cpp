@@ -7,7 +7,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace schedule_cover_test {
 
 const std::vector<int> kRankCounts{1, 2, 3, 4, 5, 7, 8};
 const std::vector<const char*> kMasks{"full",      "causal",           "window:40",
@@ -132,5 +132,5 @@ INSTANTIATE_TEST_SUITE_P(Seeds, ScheduleCoverTest, testing::Values(1));
 INSTANTIATE_TEST_SUITE_P(Seeds, ScheduleCoverTest, testing::Values(1, 2, 3));
 #endif
 
-}  // namespace
+}  // namespace schedule_cover_test
 }  // namespace ringspan::attention

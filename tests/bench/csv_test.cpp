@@ -17,7 +17,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace csv_test {
 
 using testing::HasSubstr;
 
@@ -197,5 +197,5 @@ TEST_F(CsvTest, KeepsAndCompletesAFileThatWasThere) {
   }
 }
 
-}  // namespace
+}  // namespace csv_test
 }  // namespace ringspan::bench

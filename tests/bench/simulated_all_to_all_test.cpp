@@ -15,7 +15,7 @@
 #include "comm/launch.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace simulated_all_to_all_test {
 
 using comm::AllToAllAlgorithm;
 
@@ -98,5 +98,5 @@ TEST(SimulatedAllToAllTest, AutomaticChoosesTheFaster) {
   EXPECT_LT(gain(4, 1 << 20), 1);
 }
 
-}  // namespace
+}  // namespace simulated_all_to_all_test
 }  // namespace ringspan::bench

@@ -10,7 +10,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_network_test {
 
 constexpr std::int64_t kBytes = 1'000'000'000;
 constexpr double kIssue = 1e-9;  // seconds of the host per post
@@ -147,5 +147,5 @@ TEST(SimulatedNetworkTest, AMessageStartsWhenBothEndsHavePosted) {
   EXPECT_EQ(taken[2], 0);
 }
 
-}  // namespace
+}  // namespace simulated_network_test
 }  // namespace ringspan::comm

@@ -12,7 +12,7 @@
 #include "tests/model/training_run.hpp"
 
 namespace ringspan::model::test {
-namespace {
+namespace memory_options_test {
 
 using attention::DType;
 
@@ -121,5 +121,5 @@ TEST(MemoryOptionsTest, RefusesNoTiles) {
   EXPECT_THROW(recompute("some"), Error);
 }
 
-}  // namespace
+}  // namespace memory_options_test
 }  // namespace ringspan::model::test
