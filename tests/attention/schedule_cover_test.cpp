@@ -65,6 +65,11 @@ std::vector<NamedSchedule> schedules(int ranks, int degree) {
       {"double_ring",
        {.layout = LayoutKind::striped, .inner_ring = degree, .backward = BackwardForm::q}},
       {"usp", {.ulysses_degree = ranks == 8 ? 2 : 1, .inner_ring = ranks == 8 ? 2 : degree}},
+      {"usp",
+       {.ulysses_degree = ranks == 8 ? 2 : 1,
+        .placement = Placement::ring_inner,
+        .inner_ring = ranks == 8 ? 2 : degree}},
+      {"usp", {.ulysses_degree = degree, .head_groups = 2, .resends = true}},
   };
 }
 
@@ -120,7 +125,7 @@ void check(const Case& point) {
 class ScheduleCoverTest : public testing::TestWithParam<int> {};
 
 TEST_P(ScheduleCoverTest, MatchesTheOracle) {
-  const std::vector<int> sizes{20, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
+  const std::vector<int> sizes{22, 7, 9, 6, 4, 5, 2, 3, 3, 2, 2, 2};
   const auto rows = pairwise_cover(sizes, GetParam());
   for (std::size_t i = 0; i < rows.size(); ++i) check(make_case(rows[i], static_cast<int>(i)));
   RecordProperty("points", static_cast<int>(rows.size()));
