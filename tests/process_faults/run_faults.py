@@ -21,6 +21,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+ENDING_MPIRUN = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "ending_mpirun"
 RANKS, DEADLINE, GRACE = 3, 1.0, 2.0  # seconds
 MPI_START = 10.0  # for which MPI_Init may wait in any case; it cannot say for whom
 AT_ONCE = 2  # most of the time they wait
@@ -90,7 +91,7 @@ class Job:
         words = [options.victim, case.world.transport, case.phase, case.fault, case.culprit, case.post, RANKS,
                  DEADLINE, folder]
         if case.world.mpirun:
-            commands = [[options.mpiexec, "-n", RANKS, *words]]
+            commands = [[ENDING_MPIRUN, options.mpiexec, "-n", RANKS, *words]]
         elif case.world is THREADS:
             commands = [words]
         else:
@@ -153,7 +154,7 @@ class Job:
         culprit = 0 if self.case.world is THREADS else self.case.culprit
         if self.case.fault in {"stop", "never"} and self.alive(culprit):
             self.kill(culprit)
-        self.wait_for_children(10)
+        self.wait_for_children(20)  # longer than it takes to end mpirun
         left = [f"rank {rank}" for rank in range(RANKS) if self.alive(rank)]
         for rank in range(RANKS):
             if self.alive(rank):
@@ -222,6 +223,7 @@ def main():
     parser.add_argument("--ucx", action="store_true")
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--only", default="", help="run the cases whose name holds this")
+    parser.add_argument("--times", type=int, default=1, help="run each case so often")
     options = parser.parse_args()
     worlds = [THREADS]
     if options.mpiexec:
@@ -230,7 +232,7 @@ def main():
         worlds.append(World("ucx by mpirun", "ucx", mpirun=True))
     if options.ucx:
         worlds += [World(f"ucx over {network}", "ucx", network=network) for network in ("sm", "tcp")]
-    cases = [case for case in all_cases(worlds, options.soak) if options.only in str(case)]
+    cases = [case for case in all_cases(worlds, options.soak) if options.only in str(case)] * options.times
 
     left_before = shared_memory()
     failed = 0
