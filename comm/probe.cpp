@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "comm/all_to_all.hpp"
 #include "comm/batch.hpp"
 #include "comm/collectives.hpp"
 #include "comm/nodes.hpp"
@@ -17,6 +20,10 @@ constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}
                                         {1, 1 << 16}, {8, 1 << 16}, {1, 1 << 19}, {8, 1 << 19}};
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
 constexpr int kRounds = 5;                  // at least, of blocks of iterations
+
+constexpr std::int64_t kTrials[] = {64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10};  // per pair
+constexpr double kTurn = 2e-3;  // seconds; ten times what leaving a barrier differs by, over TCP
+constexpr int kTurns = 3;       // at least
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
@@ -104,7 +111,20 @@ class Probe {
     return median(samples) / kLargest;
   }
 
- private:
+  /// Both all-to-alls at rising sizes, each for an equal share of the time that is left; ends at
+  /// the first size for which it does not suffice. `costs` decide the stages.
+  AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) {
+    AllToAllTrials trials{nodes.count(), nodes.largest()};
+    static_assert(std::size(kTrials) <= AllToAllTrials::kMost);
+    for (std::size_t i = 0; i < std::size(kTrials); ++i) {
+      const double share = seconds / static_cast<double>(std::size(kTrials) - i);
+      const std::optional<AllToAllTrial> trial = this->trial(costs, kTrials[i], share, seconds);
+      if (!trial) break;
+      trials.list[trials.count++] = *trial;
+    }
+    return trials;
+  }
+
   void exchange(const Neighbours& neighbours, const TimedExchange& wanted) {
     const std::int64_t bytes = wanted.bytes / wanted.messages;
     const std::size_t peers = neighbours.to.size();
@@ -114,6 +134,37 @@ class Probe {
       batch.receive(neighbours.from[i % peers], slice(received_, i * bytes, bytes));
     }
     std::move(batch).post(comm_, "probe").wait();
+  }
+
+  /// Nothing if so many turns take longer than is left, unless it is the first.
+  std::optional<AllToAllTrial> trial(const MessageCosts& costs, std::int64_t bytes, double share,
+                                     double& left) const {
+    const Communicator comm = comm_.knowing(costs);
+    const Buffer sent = comm.device().allocate(bytes * comm.size());
+    const Buffer received = comm.device().allocate(bytes * comm.size());
+    std::vector<Slice> send, receive;
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      send.push_back(slice(sent, rank * bytes, bytes));
+      receive.push_back(slice(received, rank * bytes, bytes));
+    }
+    AllToAll both[] = {{comm, send, receive, AllToAllAlgorithm::direct},
+                       {comm, send, receive, AllToAllAlgorithm::hierarchical}};
+    const auto run = [&](int which) {
+      both[which].start();
+      both[which].finish();
+    };
+    double longest = 0;  // of a first run, which also touches all memory
+    for (int which : {0, 1}) longest = std::max(longest, once([&] { run(which); }));
+    left -= 2 * longest;
+    if (bytes > kTrials[0] && kTurns * 2 * longest > left) return std::nullopt;
+    std::vector<double> samples[2];
+    const double end = left - share;
+    for (int turn = 0; turn < kTurns || left > end; ++turn) {
+      for (int which : {turn % 2, 1 - turn % 2}) {  // none always profits from the one before
+        samples[which].push_back(repeated([&] { run(which); }, kTurn, left));
+      }
+    }
+    return AllToAllTrial{static_cast<double>(bytes), median(samples[0]), median(samples[1])};
   }
 
   template <typename Call>
@@ -126,6 +177,7 @@ class Probe {
     barrier(comm_);
     const double start = comm_.device().now();
     for (int i = 0; i < iterations; ++i) call();
+    comm_.device().synchronize(comm_.deadline());
     return all_reduce(comm_, comm_.device().now() - start, Reduction::max);
   }
 
@@ -153,12 +205,15 @@ MessageCosts probe(const Communicator& comm, double seconds) {
   const Nodes nodes(comm);
   Probe probe(comm);
   MessageCosts costs;
-  costs.copy_per_byte = probe.copy_per_byte(0.1 * seconds);
+  costs.copy_per_byte = probe.copy_per_byte(0.05 * seconds);
   if (nodes.largest() > 1) {
-    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.4 * seconds);
+    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.2 * seconds);
   }
   if (nodes.count() > 1) {
-    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.4 * seconds);
+    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.25 * seconds);
+  }
+  if (nodes.largest() > 1 && nodes.count() > 1) {
+    costs.trials = probe.trials(costs, nodes, 0.5 * seconds);
   }
   return costs;
 }
