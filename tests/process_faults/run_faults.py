@@ -14,6 +14,7 @@ import itertools
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -101,6 +102,7 @@ class Job:
         self.children = [subprocess.Popen([str(word) for word in command], env=environment, stdout=self.log,
                                           stderr=self.log, start_new_session=True) for command in commands]
         self.ended = {}  # rank -> when its process was first seen to be gone
+        self.processes = {}  # rank -> a descriptor, which stays that of this process; None: gone before it was seen
 
     def limit(self):
         """Seconds from the fault within which every survivor must have ended."""
@@ -117,12 +119,18 @@ class Job:
         notes = self.notes(self.case.culprit, "fault")
         return notes[0][0] if notes else None
 
-    def alive(self, rank):
-        for _, pid in self.notes(rank, "pid"):
+    def find(self, rank):
+        for _, pid in self.notes(rank, "pid") if rank not in self.processes else []:
             try:
-                return pathlib.Path(f"/proc/{int(pid)}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-            except OSError:
-                return False
+                self.processes[rank] = os.pidfd_open(int(pid))
+            except ProcessLookupError:
+                self.processes[rank] = None
+
+    def alive(self, rank):
+        self.find(rank)
+        if rank in self.processes:
+            process = self.processes[rank]
+            return process is not None and not select.select([process], [], [], 0)[0]
         return rank not in self.ended and any(child.poll() is None for child in self.children)
 
     def look(self):
@@ -138,9 +146,9 @@ class Job:
             self.look()
 
     def kill(self, rank):
-        for _, pid in self.notes(rank, "pid"):
+        if self.processes.get(rank) is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                signal.pidfd_send_signal(self.processes[rank], signal.SIGKILL)
 
     def wait_for_children(self, seconds):
         give_up = time.monotonic() + seconds
@@ -164,6 +172,8 @@ class Job:
                 left.append(" ".join(child.args[:3]))
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+        for process in filter(None, self.processes.values()):
+            os.close(process)
         self.log.close()
         return left
 
