@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,7 +20,8 @@ constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
 constexpr int kRounds = 5;                  // at least, of blocks of iterations
 
-constexpr std::int64_t kTrials[] = {64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10};  // per pair
+constexpr std::int64_t kTrials[] = {128, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10};
+static_assert(std::size(kTrials) <= AllToAllTrials::kMost);
 constexpr double kTurn = 2e-3;  // seconds; ten times what leaving a barrier differs by, over TCP
 constexpr int kTurns = 3;       // at least
 
@@ -65,6 +65,38 @@ Neighbours between_nodes(const Nodes& nodes, int rank) {
   }
   return all;
 }
+
+/// Both all-to-alls of one size, which take turns.
+struct Trial {
+  Trial(const Communicator& comm, std::int64_t bytes) : bytes(bytes) {
+    const Buffer sent = comm.device().allocate(bytes * comm.size());
+    const Buffer received = comm.device().allocate(bytes * comm.size());
+    std::vector<Slice> send, receive;
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      send.push_back(slice(sent, rank * bytes, bytes));
+      receive.push_back(slice(received, rank * bytes, bytes));
+    }
+    for (auto algorithm : {AllToAllAlgorithm::direct, AllToAllAlgorithm::hierarchical})
+      both.emplace_back(comm, send, receive, algorithm);
+  }
+
+  void run(int which) {
+    both[which].start();
+    both[which].finish();
+  }
+
+  AllToAllTrial result() const {
+    return {static_cast<double>(bytes), median(samples[0]), median(samples[1])};
+  }
+
+  bool operator<(const Trial& other) const { return spent < other.spent; }
+
+  std::int64_t bytes;
+  std::vector<AllToAll> both;
+  int batch = 1;  // runs of a turn
+  std::vector<double> samples[2];
+  double spent = 0;  // seconds
+};
 
 /// Times what all ranks do together. Every figure is the maximum over ranks, so that all agree on
 /// how to go on.
@@ -111,20 +143,28 @@ class Probe {
     return median(samples) / kLargest;
   }
 
-  /// Both all-to-alls at rising sizes, each for an equal share of the time that is left; ends at
-  /// the first size for which it does not suffice. `costs` decide the stages.
-  AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) {
-    AllToAllTrials trials{nodes.count(), nodes.largest()};
-    static_assert(std::size(kTrials) <= AllToAllTrials::kMost);
-    for (std::size_t i = 0; i < std::size(kTrials); ++i) {
-      const double share = seconds / static_cast<double>(std::size(kTrials) - i);
-      const std::optional<AllToAllTrial> trial = this->trial(costs, kTrials[i], share, seconds);
-      if (!trial) break;
-      trials.list[trials.count++] = *trial;
+  /// Both all-to-alls at rising sizes, at as many as there is time for; these share it. `costs`
+  /// decide the stages.
+  AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
+    std::vector<Trial> trials;
+    for (const std::int64_t bytes : kTrials) {
+      Trial trial(comm_.knowing(costs), bytes);
+      double longest = 0;  // of a first run, which also touches all memory
+      for (int which : {0, 1}) longest = std::max(longest, once([&] { trial.run(which); }));
+      trial.batch = static_cast<int>(std::clamp(kTurn / longest, 1.0, 1000.0));
+      seconds -= 2 * longest;
+      const double least = kTurns * 2 * longest * (1.0 + trials.size());
+      if (!trials.empty() && seconds < least) break;
+      trials.push_back(std::move(trial));
     }
-    return trials;
+    const auto next = [&] { return std::min_element(trials.begin(), trials.end()); };
+    while (seconds > 0 || next()->spent == 0) seconds -= turn(*next());
+    AllToAllTrials result{nodes.count(), nodes.largest()};
+    for (const Trial& trial : trials) result.list[result.count++] = trial.result();
+    return result;
   }
 
+ private:
   void exchange(const Neighbours& neighbours, const TimedExchange& wanted) {
     const std::int64_t bytes = wanted.bytes / wanted.messages;
     const std::size_t peers = neighbours.to.size();
@@ -136,35 +176,17 @@ class Probe {
     std::move(batch).post(comm_, "probe").wait();
   }
 
-  /// Nothing if so many turns take longer than is left, unless it is the first.
-  std::optional<AllToAllTrial> trial(const MessageCosts& costs, std::int64_t bytes, double share,
-                                     double& left) const {
-    const Communicator comm = comm_.knowing(costs);
-    const Buffer sent = comm.device().allocate(bytes * comm.size());
-    const Buffer received = comm.device().allocate(bytes * comm.size());
-    std::vector<Slice> send, receive;
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      send.push_back(slice(sent, rank * bytes, bytes));
-      receive.push_back(slice(received, rank * bytes, bytes));
+  /// The seconds it took.
+  double turn(Trial& trial) const {
+    double seconds = 0;
+    const int first = static_cast<int>(trial.samples[0].size() % 2);  // neither always profits
+    for (int which : {first, 1 - first}) {
+      const double taken = several([&] { trial.run(which); }, trial.batch);
+      trial.samples[which].push_back(taken / trial.batch);
+      seconds += taken;
     }
-    AllToAll both[] = {{comm, send, receive, AllToAllAlgorithm::direct},
-                       {comm, send, receive, AllToAllAlgorithm::hierarchical}};
-    const auto run = [&](int which) {
-      both[which].start();
-      both[which].finish();
-    };
-    double longest = 0;  // of a first run, which also touches all memory
-    for (int which : {0, 1}) longest = std::max(longest, once([&] { run(which); }));
-    left -= 2 * longest;
-    if (bytes > kTrials[0] && kTurns * 2 * longest > left) return std::nullopt;
-    std::vector<double> samples[2];
-    const double end = left - share;
-    for (int turn = 0; turn < kTurns || left > end; ++turn) {
-      for (int which : {turn % 2, 1 - turn % 2}) {  // none always profits from the one before
-        samples[which].push_back(repeated([&] { run(which); }, kTurn, left));
-      }
-    }
-    return AllToAllTrial{static_cast<double>(bytes), median(samples[0]), median(samples[1])};
+    trial.spent += seconds;
+    return seconds;
   }
 
   template <typename Call>
