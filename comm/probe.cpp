@@ -234,13 +234,13 @@ MessageCosts probe(const Communicator& comm, double seconds) {
   MessageCosts costs;
   costs.copy_per_byte = probe.copy_per_byte(0.05 * seconds);
   if (nodes.largest() > 1) {
-    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.2 * seconds);
+    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.15 * seconds);
   }
   if (nodes.count() > 1) {
-    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.25 * seconds);
+    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.2 * seconds);
   }
   if (nodes.largest() > 1 && nodes.count() > 1) {
-    costs.trials = probe.trials(costs, nodes, 0.5 * seconds);
+    costs.trials = probe.trials(costs, nodes, 0.6 * seconds);
   }
   return costs;
 }
