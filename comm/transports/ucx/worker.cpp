@@ -4,8 +4,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <initializer_list>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/error.hpp"
 
@@ -85,6 +87,17 @@ class SignalsHeld {
   sigset_t before_;
 };
 
+struct Retired {
+  std::mutex mutex;
+  std::vector<Worker> workers;
+};
+
+// Of the process, as what UCX does is; and not destroyed with it, for UCX might then abort.
+Retired& retired() {
+  static auto& of_process = *new Retired;
+  return of_process;
+}
+
 }  // namespace
 
 void require_ok(ucs_status_t status, std::string_view what) {
@@ -96,6 +109,16 @@ Worker::Worker(int ranks) {
   const SignalsHeld held;
   context_.reset(make_context(ranks));
   worker_.reset(make_worker(context_.get()));
+}
+
+void retire(Worker worker) {
+  const std::lock_guard lock(retired().mutex);
+  retired().workers.push_back(std::move(worker));
+}
+
+void destroy_retired() {
+  const std::lock_guard lock(retired().mutex);
+  retired().workers.clear();
 }
 
 std::vector<std::byte> Worker::address() const {
