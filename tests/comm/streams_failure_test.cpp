@@ -106,12 +106,18 @@ TEST_P(StreamsFailureTest, ReportsMemoryThatIsNotThere) {
 }
 
 TEST_P(StreamsFailureTest, FreesAHostThatWaitsForItsStreamByOtherMeans) {
+  std::atomic<bool> posted{false};
   const auto error =
-      failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
-        barrier(comm);
-        if (comm.rank() == 1) throw std::runtime_error("boom");
+      failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+        if (comm.rank() == 1) {
+          posted.wait(false);
+          throw std::runtime_error("boom");
+        }
         Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
         comm.post("never_sent", {}, recvs).wait();
+        EXPECT_FALSE(test::compute_stream(comm).idle());
+        posted = true;
+        posted.notify_all();
         const auto end = Clock::now() + std::chrono::seconds(10);
         while (!test::compute_stream(comm).idle() && Clock::now() < end)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -184,12 +190,16 @@ TEST_P(StreamsFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
 }
 
 TEST_P(StreamsFailureTest, ThrowsNoSoonerThanQueuedKernelsEnd) {
-  std::atomic<bool> ended{false};
+  std::atomic<bool> runs{false}, ended{false};
   const auto error =
       failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
-        barrier(comm);
-        if (comm.rank() == 1) throw std::runtime_error("boom");
+        if (comm.rank() == 1) {
+          runs.wait(false);
+          throw std::runtime_error("boom");
+        }
         queue_kernel(comm, [&] {
+          runs = true;
+          runs.notify_all();
           std::this_thread::sleep_for(std::chrono::milliseconds(500));
           ended = true;
         });
@@ -204,7 +214,7 @@ TEST_P(StreamsFailureTest, KeepsWhatAStreamThatDoesNotEndMayUse) {
   std::atomic<bool> over{false}, ran{false};
   testing::internal::CaptureStderr();
   const auto error =
-      failure_of(GetParam(), {.ranks = 2, .deadline = kDeadline}, [&](const Communicator& comm) {
+      failure_of(GetParam(), {.ranks = 2, .deadline = 0.1}, [&](const Communicator& comm) {
         if (comm.rank() == 1) queue_kernel(comm, [&] { over.wait(false); });
         pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
         if (comm.rank() == 1) queue_kernel(comm, [&] { ran = true; });
