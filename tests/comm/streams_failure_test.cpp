@@ -28,9 +28,8 @@ class StreamsFailureTest : public test::InjectedFaultTest,
 TEST_P(StreamsFailureTest, EndsAtSynchronizeWhereBothSidesSendFirst) {
   const auto error =
       failure_of(GetParam(), {.ranks = 2, .deadline = kDeadline}, [](const Communicator& comm) {
-        const Buffer buffer = comm.device().allocate(8);
-        Send sends[] = {{comm.next(), whole(buffer)}};
-        Recv recvs[] = {{comm.prev(), whole(buffer)}};
+        Send sends[] = {{comm.next(), whole(comm.device().allocate(8))}};
+        Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(8))}};
         comm.post("send_first", sends, {}).wait();  // neither wait blocks the host
         comm.post("send_first", {}, recvs).wait();
         comm.device().synchronize(comm.deadline());
