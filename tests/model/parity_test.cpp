@@ -218,6 +218,17 @@ TEST(ParityTest, ABatchWithoutLabelsHasNeitherLossNorGradient) {
   for (const double value : outcome.gradients) ASSERT_EQ(value, 0);
 }
 
+TEST(ParityTest, ARankWithoutLabelsTakesPartInTheBackwardPass) {
+  if (!comm::test::enough_processes(2)) return;
+  Text half = usual_text();
+  std::vector<std::int64_t>& labels = half.whole.labels;
+  const std::int64_t length = std::ssize(labels) / half.samples;
+  for (std::int64_t i = 0; i < std::ssize(labels); ++i)
+    if (i % length >= length / 2) labels[i] = kIgnoredLabel;  // all that rank 1 has
+  const TrainingSetup setup{tiny(Variant::llama, DType::f64), {}, parse_mesh("ring=2"), "ring"};
+  expect_same(train(setup, half), alone(setup.config, half), 1e-12, setup);
+}
+
 TEST(ParityTest, OneBitMoreOnOneRankIsNoticed) {
   if (!comm::test::enough_processes(2)) return;
   comm::LaunchOptions options;
