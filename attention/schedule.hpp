@@ -161,7 +161,7 @@ struct ScheduleOptions {
   BackwardForm backward = BackwardForm::kv;
   int head_groups = 0;  // ulysses_overlapped and usp. 0: what the name implies
   /// ulysses, ulysses_overlapped and usp: the backward pass sends q, k, v and out to the heads
-  /// again, instead of keeping them there (as LoongTrain's Selective Checkpoint++ does).
+  /// again instead of keeping them there, so that a Saved is as small as a ring's.
   bool resends = false;
 };
 

@@ -46,6 +46,7 @@ TEST_P(ScheduleFailureTest, ReachesEveryRankAndNamesTheOneToBlame) {
     ScheduleOptions options{.backward = point.backward};
     if (schedule == "usp") options.ulysses_degree = comm.size() % 2 == 0 ? 2 : 1;
     if (schedule == "double_ring") options.inner_ring = comm.size() % 2 == 0 ? 2 : 1;
+    options.resends = schedule == "ulysses_overlapped";
     const auto kernels = make_kernels("cpu", comm.device());
     run_rank(*make_schedule(schedule, comm, *kernels, options), comm, problem, inputs);
   });
