@@ -10,7 +10,7 @@ namespace ringspan::bench {
 namespace {
 
 constexpr std::int64_t kStaged = 1 << 20;  // values
-constexpr double kFillDeadline = 60;           // seconds, of a copy
+constexpr double kFillDeadline = 60;       // seconds, of a copy
 
 /// What the host writes and kernels of the device read. On the host it is not counted.
 class Staging {
