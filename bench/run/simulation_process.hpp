@@ -11,7 +11,8 @@
 namespace ringspan::bench {
 
 /// simulate() in copies of this process, one for each half of the modes: a simulation needs a fresh
-/// one, and what goes wrong in it stays there. Throws what refused or ended the point: aborted after
+/// one, and what goes wrong in it stays there. Throws what refused or ended the point: aborted
+/// after
 /// --point-timeout or Ctrl-C, system if the process dies. Without a cluster it is the one that the
 /// point names.
 Measurement simulate_apart(const Point& point, const MeasureOptions& options,

@@ -72,8 +72,8 @@ struct RankTensors {
 };
 
 /// Output, lse and gradients of one rank's tokens against the oracle. `rounded`: the schedule has
-/// had the gradients in the problem's dtype, in whatever dtype they are now. `factor`: of the bounds
-/// on all but lse.
+/// had the gradients in the problem's dtype, in whatever dtype they are now. `factor`: of the
+/// bounds on all but lse.
 testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
                                  const Problem& problem, bool rounded = false,
                                  double factor = Bound{}.factor);
