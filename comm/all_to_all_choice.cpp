@@ -3,15 +3,15 @@
 // ax, costs ox(m) and bx per byte, one inside a node ai, oi(m) and bi, a copy c per byte, and each
 // post or launch of copies p, a rank needs
 //   direct        2 p + max(ax, ai) + ((N-1) L ox(s) + (L-1) oi(s)) & max((N-1) L bx, (L-1) bi) s
-//   hierarchical  (2 + 4 K) p + ax + ai + (L-1) (oi(s) + K oi((N-1) s / K)) + max(X, I)
+//   hierarchical  4 K p + ax + ai + (L-1) (oi(s) + K oi((N-1) s / K)) + max(X, I)
 //                 + min(X, I) / K
-// in K stages (each packs, posts twice and keeps its own), where & adds, or takes the larger if
-// messages cost a rank nothing while their bytes move; X = (N-1) ox(L s) & (N-1) L bx s on the
-// network, and I = N (L-1) bi s + (N-1) (L+1) c s inside the node: passing on, packing and keeping
-// its own. If a stage brings more than one node, its messages are packed and unpacked once more,
-// 2 K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap but for one
-// stage. Direct grows the slowest with s, but its messages are the most: where they become long
-// ones, hierarchical may pay once more.
+// in K stages (each packs, posts twice and takes out what is for this rank), where & adds, or takes
+// the larger if messages cost a rank nothing while their bytes move. On the network that is
+// X = (N-1) ox(L s) & (N-1) L bx s, inside the node I = N (L-1) bi s + (N-1) (L+1) c s: passing on,
+// packing and taking out. If a stage brings more than one node, its messages are packed and
+// unpacked once more, K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap
+// but for one stage. Direct grows the slowest with s, but its messages are the most: where they
+// become long ones, hierarchical may pay once more.
 // What this knows nothing of, such as what it costs ranks that share cores to wait twice,
 // measurements show: where the group has trials, the ratio of both times is the model's, times how
 // much the measured ratio differs from it; between trials that factor follows log s, beyond them it
@@ -49,7 +49,7 @@ double hierarchical_seconds(const MessageCosts& costs, double bytes, double node
                         ((nodes - 1) * (ranks + 1) + repacked) * costs.copy_per_byte * bytes;
   const double messages =
       intra.message(bytes) + stages * intra.message((nodes - 1) / stages * bytes);
-  return (2 + (several ? 6 : 4) * stages) * costs.per_operation + inter.latency + intra.latency +
+  return (several ? 5 : 4) * stages * costs.per_operation + inter.latency + intra.latency +
          (ranks - 1) * messages + std::max(network, inside) + std::min(network, inside) / stages;
 }
 

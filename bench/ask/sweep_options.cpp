@@ -16,21 +16,21 @@ namespace ringspan::bench {
 namespace {
 
 constexpr OptionEntry kEntries[] = {
-    {"--transport", "how bytes move between ranks [threads]"},
-    {"--device", "where memory lives and kernels run [host]"},
+    {"--transport", "how bytes move between ranks [threads; --device cuda: nccl]"},
+    {"--device", "where memory lives and kernels run: host, cuda [that of the transport]"},
     {"--cluster", "simulated: kinds of nodes such as h800, or cluster files"},
     {"--schedule",
      "ring, striped, zigzag, ulysses, usp, all_gather_kv [these], ulysses_overlapped, dist_flash, "
      "double_ring, bidirectional_ring, halo, ring_self_attention"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
-     "cpu, reference, reproducible, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or "
-     ":cudnn, and "
-     "+fused behind these [cpu; modelled]"},
+     "cpu, reference, reproducible, null; GPUs: cuda, null; simulated: null, modelled, "
+     "modelled:fa2, :fa3, :fa4 or :cudnn, and +fused behind these [cpu; cuda; modelled]"},
     {"--ranks", "number of ranks [1,2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},
     {"--ulysses-degree", "usp: ranks that share heads [the ranks of a node]"},
     {"--inner-ring", "double_ring, usp: ranks of an inner ring [those of a node; usp: one ring]"},
+    {"--head-groups", "ulysses_overlapped, usp: groups that heads move in [4; usp: 1]"},
     {"--placement", "usp: neighbouring ranks: ulysses_inner, ring_inner [ulysses_inner]"},
     {"--all-to-all", "ulysses, ulysses_overlapped, usp: direct, hierarchical, automatic [direct]"},
     {"--hop", "how a hop in one address space goes: copy, reference [copy]"},
@@ -44,7 +44,7 @@ constexpr OptionEntry kEntries[] = {
     {"--head-dim", "size of a query and a key [64]"},
     {"--value-dim", "size of a value [as --head-dim]"},
     {"--model", "heads, KV heads and head_dim of a model, in place of those options"},
-    {"--dtype", "fp32, bf16, fp16, fp64 [fp32; simulated: bf16]"},
+    {"--dtype", "fp32, bf16, fp16, fp64 [fp32; GPUs, simulated: bf16]"},
     {"--mask",
      "full, causal, window:LEFT[:RIGHT], documents:N,N,..., documents:sampled, "
      "joined by + [causal]"},
@@ -85,7 +85,7 @@ std::vector<std::string_view> known_names(const Table& table) {
   return names;
 }
 
-constexpr std::int64_t kMostRanks = 4096;
+constexpr std::int64_t kMostRanks = 4096, kMostHeadGroups = 4096;
 constexpr std::int64_t kMostIterations = 1'000'000;
 
 void require_at_most(std::string_view option, std::int64_t value, std::int64_t most) {
@@ -145,9 +145,11 @@ Axes name_axes(const Texts& texts) {
     if (!texts.has(option) && otherwise.empty()) return;
     axes.names.push_back({member, names(option, texts.text(option, otherwise), known), option});
   };
-  add("--transport", &Point::transport, "threads", known_names(comm::backends()));
+  const bool on_gpus = texts.text("--device", "") == "cuda";
+  add("--transport", &Point::transport, on_gpus ? "nccl" : "threads",
+      known_names(comm::backends()));
   add_clusters(texts, axes);
-  add("--device", &Point::device, "host", {"host"});
+  add("--device", &Point::device, "", {"host", "cuda"});
   add("--kernel", &Point::kernel, "", known_kernels());
   add("--dtype", &Point::dtype, "", {"fp32", "bf16", "fp16", "fp64"});
   add("--pass", &Point::pass, "forward", {"forward", "backward", "both"});
@@ -166,23 +168,24 @@ Axes name_axes(const Texts& texts) {
 
 void add_number_axes(const Texts& texts, Axes& axes) {
   const auto add = [&](std::string_view option, std::int64_t Point::*member,
-                       std::string_view otherwise) {
+                       std::string_view otherwise, std::int64_t most = INT64_MAX) {
     if (!texts.has(option) && otherwise.empty()) return;
     axes.numbers.push_back({member, integers(option, texts.text(option, otherwise), 1), option});
+    for (const std::int64_t value : axes.numbers.back().values) {
+      require_at_most(option, value, most);
+    }
   };
   const bool model = texts.has("--model"), per_rank = texts.has("--tokens-per-rank");
   RINGSPAN_REQUIRE(!per_rank || !texts.has("--seq"), "--tokens-per-rank: stands in place of --seq");
   for (const std::string_view option : {"--heads", "--kv-heads", "--head-dim"}) {
     RINGSPAN_REQUIRE(!model || !texts.has(option), "--model: stands in place of ", option);
   }
-  add("--ranks", &Point::ranks, "1,2");
-  for (const std::int64_t ranks : axes.numbers.back().values) {
-    require_at_most("--ranks", ranks, kMostRanks);
-  }
+  add("--ranks", &Point::ranks, "1,2", kMostRanks);
   const int pretended = comm::launch_options_from_environment().ranks_per_node;
   add("--ranks-per-node", &Point::ranks_per_node, pretended > 0 ? std::to_string(pretended) : "");
   add("--ulysses-degree", &Point::ulysses_degree, "");
   add("--inner-ring", &Point::inner_ring, "");
+  add("--head-groups", &Point::head_groups, "", kMostHeadGroups);
   add("--batch", &Point::batch, "1");
   add("--heads", &Point::heads, model ? "" : "8");
   add("--kv-heads", &Point::kv_heads, "");

@@ -4,6 +4,7 @@
 #include "attention/kernels.hpp"
 #include "attention/kernels/cuda/device_movement.hpp"
 #include "attention/kernels/cuda/movement.hpp"
+#include "comm/devices/cuda/graph.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
@@ -122,6 +123,35 @@ TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
       EXPECT_EQ(out.row(0, 3, 0)[0], 0);
     }
   }
+}
+
+TEST_F(CudaMovementTest, AGraphMovesWhenItIsLaunchedAndEveryTime) {
+  const Tensor from(device_, DType::f32, 1, 2, 1, 4), to(device_, DType::f32, 1, 2, 1, 4);
+  movement_.fill(from, 1);
+  movement_.fill(to, 0);
+  comm::cuda::Graph graph(device_, [&] {
+    movement_.accumulate(from, to);
+    movement_.accumulate(to, to);
+  });
+  EXPECT_THAT(read_back(to).values, testing::Each(0));
+  graph.launch();
+  graph.launch();
+  EXPECT_THAT(read_back(to).values, testing::Each(6));
+}
+
+TEST_F(CudaMovementTest, WhatFailsInAGraphLeavesTheStreamUsable) {
+  const Tensor to(device_, DType::f32, 1, 1, 1, 1);
+  movement_.fill(to, 1);
+  const auto fails = [&] {
+    movement_.fill(to, 2);
+    throw Error(ErrorKind::invalid_argument, "no more of it");
+  };
+  EXPECT_THROW(comm::cuda::Graph(device_, fails), Error);
+  emulation_fail("cuGraphInstantiateWithFlags", 0, 1, 2);
+  EXPECT_THROW(comm::cuda::Graph(device_, [&] { movement_.fill(to, 3); }), Error);
+  EXPECT_THAT(read_back(to).values, testing::Each(1));
+  comm::cuda::CudaDevice blocking(device_.compute().shared_gpu(), {.blocking = true});
+  EXPECT_THROW(comm::cuda::Graph(blocking, [] {}), Error);
 }
 
 TEST_F(CudaMovementTest, IsWhatTheNullKernelMovesWith) {

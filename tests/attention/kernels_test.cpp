@@ -276,10 +276,8 @@ TEST(KernelFamiliesTest, UnknownNamesAreRefusedWithTheKnownOnes) {
     make_kernels("cudnn", *device);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(
-        error.what(),
-        testing::StartsWith(
-            "unknown kernel 'cudnn'; known are reference, reproducible, cpu, null, modelled"));
+    EXPECT_THAT(error.what(), testing::StartsWith("unknown kernel 'cudnn'; known are reference, "
+                                                  "reproducible, cpu, cuda, null, modelled"));
   }
 }
 

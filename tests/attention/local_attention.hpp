@@ -11,7 +11,8 @@
 
 namespace ringspan::attention {
 
-/// Names of the kernel families of this build that compute attention.
+/// Names of the kernel families that compute attention on the host; with RINGSPAN_TEST_KERNELS=cuda
+/// those of a GPU instead, whose memory the host must reach: the emulated one.
 std::vector<std::string> computing_families();
 
 /// A tensor in some arrangement in memory.
@@ -34,7 +35,11 @@ KeyBlocks one_key_block(const Problem& problem);
 
 struct LocalResults {
   Array out, lse, dq, dk, dv, d_sinks;
+  bool rounded_weights = false;  // to the dtype of the problem, before they are multiplied
 };
+
+/// A device that has memory for kernels of this family, which starts as NaN.
+std::unique_ptr<comm::Device> device_for(std::string_view family);
 
 /// All queries of the sequence on one device against all keys, block after block, forward and
 /// backward: what a rank does, without the other ranks. All memory starts as NaN.

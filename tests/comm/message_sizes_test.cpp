@@ -14,7 +14,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace message_sizes_test {
 
 /// Value `index` of what `source` has for `destination`: exact in sums over any number of ranks.
 std::int64_t value(int source, int destination, std::int64_t index) {
@@ -186,5 +186,5 @@ TEST_P(MessageSizesTest, ArriveWhole) {
                });
 }
 
-}  // namespace
+}  // namespace message_sizes_test
 }  // namespace ringspan::comm

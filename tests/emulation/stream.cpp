@@ -22,8 +22,29 @@ std::shared_ptr<Queue> Queue::start() {
 
 void Queue::push(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
+  if (captured_) return captured_->push_back(std::move(task));
   tasks_.push_back(std::move(task));
   changed_.notify_one();
+}
+
+bool Queue::begin_capture() {
+  const std::lock_guard lock(mutex_);
+  if (captured_) return false;
+  captured_.emplace();
+  return true;
+}
+
+bool Queue::capturing() const {
+  const std::lock_guard lock(mutex_);
+  return captured_.has_value();
+}
+
+bool Queue::end_capture(std::vector<std::function<void()>>& tasks) {
+  const std::lock_guard lock(mutex_);
+  if (!captured_) return false;
+  tasks = std::move(*captured_);
+  captured_.reset();
+  return true;
 }
 
 bool Queue::idle() const {
@@ -83,7 +104,8 @@ std::shared_ptr<Mark> last_record(EventHandle event) {
 
 extern "C" {
 
-constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
+constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400,
+                 kCaptureUnsupported = 900;
 
 Status cuStreamCreate(StreamHandle* stream, unsigned) {
   if (const Status status = emulation_injected("cuStreamCreate")) return status;
@@ -102,6 +124,7 @@ Status cuStreamDestroy_v2(StreamHandle stream) {
 Status cuStreamQuery(StreamHandle stream) {
   if (const Status status = emulation_injected("cuStreamQuery")) return status;
   if (!stream) return kInvalidHandle;
+  if (stream->queue->capturing()) return kCaptureUnsupported;
   return stream->queue->idle() ? kSuccess : kErrorNotReady;
 }
 
