@@ -59,7 +59,7 @@ void turn(const Communicator& comm, std::int64_t bytes, Direction direction) {
   }
 }
 
-void turn_both_ways(const Communicator& comm, std::int64_t bytes) {
+void turn_with_halves(const Communicator& comm, std::int64_t bytes) {
   const BidirectionalRing::Halves halves{bytes, bytes};
   BidirectionalRing ring(comm, halves);
   ring.begin();
@@ -150,7 +150,7 @@ struct Primitive {
 const Primitive kPrimitives[] = {
     {"ring_to_next", [](const auto& c, auto bytes) { turn(c, bytes, Direction::to_next); }},
     {"ring_to_prev", [](const auto& c, auto bytes) { turn(c, bytes, Direction::to_prev); }},
-    {"bidirectional_ring", turn_both_ways},
+    {"bidirectional_ring", turn_with_halves},
     {"double_ring", turn_on_two_levels},
     {"all_to_all_direct",
      [](const auto& c, auto bytes) { exchange(c, bytes, AllToAllAlgorithm::direct); }},
