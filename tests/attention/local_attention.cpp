@@ -16,27 +16,27 @@ Tensor zeros(comm::Device& device, Kernels& kernels, DType dtype, const ConstTen
 
 class Computation {
  public:
-  Computation(std::string_view family, const Problem& problem, const OracleInputs& inputs,
-              const KeyBlocks& blocks, const Store& store)
-      : device_(comm::make_host_device(true)),
-        kernels_(make_kernels(family, *device_)),
+  Computation(comm::Device& device, std::string_view family, const Problem& problem,
+              const OracleInputs& inputs, const KeyBlocks& blocks, const Store& store)
+      : device_(device),
+        kernels_(make_kernels(family, device)),
         problem_(problem),
         blocks_(blocks),
         sum_dtype_(accumulator(problem.shape.dtype)),
-        q_(store(*device_, inputs.q, problem.shape.dtype)),
-        d_out_(store(*device_, inputs.d_out, problem.shape.dtype)),
+        q_(store(device_, inputs.q, problem.shape.dtype)),
+        d_out_(store(device_, inputs.d_out, problem.shape.dtype)),
         out_(row_tensor(problem.shape.value_dim, problem.shape.dtype)),
         lse_(row_tensor(1, sum_dtype_)) {
     kernels_->prepare(problem.shape);
     for (const Shard& shard : blocks.shards) {
       const auto tokens = positions(shard);
-      k_.push_back(store(*device_, take_tokens(inputs.k, tokens), problem.shape.dtype));
-      v_.push_back(store(*device_, take_tokens(inputs.v, tokens), problem.shape.dtype));
+      k_.push_back(store(device_, take_tokens(inputs.k, tokens), problem.shape.dtype));
+      v_.push_back(store(device_, take_tokens(inputs.v, tokens), problem.shape.dtype));
     }
     if (!problem.sinks) return;
     Array sinks(1, 1, problem.shape.heads, 1);
     sinks.values = inputs.sinks;
-    sinks_tensor_ = make_tensor(*device_, sinks, DType::f32);
+    sinks_tensor_ = make_tensor(device_, sinks, DType::f32);
     sinks_ = sinks_tensor_;
   }
 
@@ -50,7 +50,7 @@ class Computation {
 
  private:
   Tensor row_tensor(std::int64_t dim, DType dtype) {
-    return Tensor(*device_, dtype, problem_.shape.batch, problem_.sequence.length,
+    return Tensor(device_, dtype, problem_.shape.batch, problem_.sequence.length,
                   problem_.shape.heads, dim);
   }
 
@@ -62,7 +62,7 @@ class Computation {
   const ConstTensorView* sinks() const { return problem_.sinks ? &sinks_ : nullptr; }
 
   void forward() {
-    OwnedPartial partial(*device_, *kernels_, problem_.shape, problem_.sequence.length);
+    OwnedPartial partial(device_, *kernels_, problem_.shape, problem_.sequence.length);
     for (std::size_t n = 0; n < k_.size(); ++n) {
       kernels_->forward({q_.view, k_[n].view, v_[n].view, blocks_.tiles[n], logits()},
                         partial.view);
@@ -75,7 +75,7 @@ class Computation {
     const Tensor delta = row_tensor(1, sum_dtype_);
     Tensor d_sinks;
     if (problem_.sinks) {
-      d_sinks = zeros(*device_, *kernels_, DType::f32, sinks_);
+      d_sinks = zeros(device_, *kernels_, DType::f32, sinks_);
       const TensorView d_sinks_view = d_sinks;
       kernels_->delta(out_, d_out_.view, lse_, sinks(), delta, &d_sinks_view);
       results.d_sinks = read(d_sinks);
@@ -87,10 +87,10 @@ class Computation {
     const std::int64_t tokens = problem_.sequence.length;
     results.dk = Array(shape.batch, tokens, shape.kv_heads, shape.head_dim);
     results.dv = Array(shape.batch, tokens, shape.kv_heads, shape.value_dim);
-    const Tensor dq = zeros(*device_, *kernels_, sum_dtype_, q_.view);
+    const Tensor dq = zeros(device_, *kernels_, sum_dtype_, q_.view);
     for (std::size_t n = 0; n < k_.size(); ++n) {
-      const Tensor dk = zeros(*device_, *kernels_, sum_dtype_, k_[n].view);
-      const Tensor dv = zeros(*device_, *kernels_, sum_dtype_, v_[n].view);
+      const Tensor dk = zeros(device_, *kernels_, sum_dtype_, k_[n].view);
+      const Tensor dv = zeros(device_, *kernels_, sum_dtype_, v_[n].view);
       kernels_->backward(
           {q_.view, k_[n].view, v_[n].view, blocks_.tiles[n], logits(), lse_, delta, d_out_.view},
           dq, dk, dv);
@@ -101,7 +101,7 @@ class Computation {
     return results;
   }
 
-  std::unique_ptr<comm::Device> device_;
+  comm::Device& device_;
   std::unique_ptr<Kernels> kernels_;
   const Problem& problem_;
   const KeyBlocks& blocks_;
@@ -141,9 +141,14 @@ KeyBlocks one_key_block(const Problem& problem) {
   return key_blocks(problem, {{{0, 1, problem.sequence.length}}});
 }
 
+LocalResults attend_on(comm::Device& device, std::string_view family, const Problem& problem,
+                       const OracleInputs& inputs, const KeyBlocks& blocks, const Store& store) {
+  return Computation(device, family, problem, inputs, blocks, store)();
+}
+
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store) {
-  return Computation(family, problem, inputs, blocks, store)();
+  return attend_on(*comm::make_host_device(true), family, problem, inputs, blocks, store);
 }
 
 void expect_close(const LocalResults& actual, const OracleResults& expected,

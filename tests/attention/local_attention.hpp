@@ -36,8 +36,12 @@ struct LocalResults {
   Array out, lse, dq, dk, dv, d_sinks;
 };
 
-/// All queries of the sequence on one device against all keys, block after block, forward and
-/// backward: what a rank does, without the other ranks. All memory starts as NaN.
+/// All queries of the sequence on one device, whose memory the host reaches, against all keys, block
+/// after block, forward and backward: what a rank does, without the other ranks.
+LocalResults attend_on(comm::Device& device, std::string_view family, const Problem& problem,
+                       const OracleInputs& inputs, const KeyBlocks& blocks,
+                       const Store& store = store_packed);
+/// The same on a host device, where all memory starts as NaN.
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store = store_packed);
 
