@@ -38,7 +38,8 @@ struct LaunchOptions {
   double deadline = 60.0;  // seconds without progress of an awaited peer
   DebugOptions debug = {};
   std::string flight_recorder = {};  // where a failure leaves each rank's last operations; or empty
-  std::optional<Bootstrap> bootstrap = {};      // of transports that need one; none: MPI's
+  std::optional<Bootstrap> bootstrap = {};  // of transports that need one; none: MPI's
+  bool gpu_memory = false;  // of mpi and ucx: each rank's memory is that of a GPU of its node
   std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
   Trace trace = {};                             // told what the simulated transport does
   bool trace_joins_kernels = false;  // neighbours in a queue may be one span, which is faster

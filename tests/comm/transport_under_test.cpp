@@ -27,6 +27,13 @@ int gpus() {
   return count;
 }
 
+// Where the tests can look at it.
+void place_memory(LaunchOptions& options) {
+  options.gpu_memory = std::getenv("RINGSPAN_TEST_GPU_MEMORY") != nullptr;
+  options.debug.reachable = std::getenv("RINGSPAN_TEST_REACHABLE") != nullptr;
+  options.debug.blocking = on_gpus() || options.gpu_memory;
+}
+
 int& left_out_so_far() {
   static int count = 0;
   return count;
@@ -61,8 +68,7 @@ void launch(const LaunchOptions& options, const RankFunction& body) {
   if (options.hop == Hop::reference && transport() != "threads")
     skip("only on threads: hops by reference");
   LaunchOptions as_tested = options;
-  as_tested.debug.blocking = on_gpus();
-  as_tested.debug.reachable = std::getenv("RINGSPAN_TEST_REACHABLE") != nullptr;
+  place_memory(as_tested);
   comm::launch(transport(), as_tested, body);
 }
 
@@ -110,8 +116,7 @@ std::vector<std::string> gather(const std::string& mine) {
   if (on_threads()) return {mine};
   std::vector<std::string> texts(process().size);
   LaunchOptions options{.ranks = process().size, .deadline = kGatherDeadline};
-  options.debug = {.blocking = on_gpus(),
-                   .reachable = std::getenv("RINGSPAN_TEST_REACHABLE") != nullptr};
+  place_memory(options);
   comm::launch(transport(), options, [&](const Communicator& comm) {
     std::vector<Slice> parts;
     for (const std::int64_t bytes : all_gather_values(comm, std::ssize(mine)))

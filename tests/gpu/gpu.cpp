@@ -15,7 +15,6 @@
 namespace ringspan::gpu {
 namespace {
 
-using comm::Error;
 using comm::cuda::CudaDevice;
 using comm::cuda::Gpu;
 
@@ -33,7 +32,7 @@ double run_of(CudaDevice& device, const std::function<void()>& call, int calls) 
   for (int i = 0; i < calls; ++i) call();
   while (!device.compute().idle()) {
     if (now() - start > kDeadline)
-      throw Error(comm::ErrorKind::timeout, "what was queued on the GPU has not ended in 60 s");
+      throw Error(ErrorKind::timeout, "what was queued on the GPU has not ended in 60 s");
   }
   return (now() - start) / calls;
 }
@@ -86,7 +85,7 @@ double seconds_of(CudaDevice& device, const std::function<void()>& call) {
 }
 
 void record(const std::string& figure, double value) {
-  testing::Test::RecordProperty(figure, comm::concat(value));
+  testing::Test::RecordProperty(figure, concat(value));
 }
 
 }  // namespace ringspan::gpu

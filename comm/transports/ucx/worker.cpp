@@ -98,6 +98,13 @@ Worker::Worker(int ranks) {
   worker_.reset(make_worker(context_.get()));
 }
 
+bool Worker::reaches_gpus() const {
+  ucp_context_attr_t attributes{};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  require_ok(ucp_context_query(context_.get(), &attributes), "asking for kinds of memory");
+  return (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 std::vector<std::byte> Worker::address() const {
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
