@@ -20,6 +20,9 @@ std::span<const KernelFamily> kernel_families() {
       {"reproducible", "the same bits on every number of ranks and in every schedule",
        make_reproducible_kernels},
       {"cpu", "SIMD, blocked, near the machine's peak", make_cpu_kernels},
+      {"cuda", "on a GPU, tensor cores for bf16 and fp16 up to 256 wide, slow for the rest",
+       make_cuda_kernels},
+      {"cudnn", "on a GPU, cuDNN's forward pass where it can, else as cuda", make_cudnn_kernels},
       {"null", "moves data but computes no attention, for communication alone", make_null_kernels},
   };
   return kFamilies;
@@ -46,7 +49,8 @@ std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& devic
     for (const KernelFamily& family : families) {
       if (family.name != name) continue;
       const bool modelled = families.data() != kernel_families().data();
-      if (!modelled && name != "null") require_host_memory(name, device);  // null has one for GPUs
+      const bool for_gpus = name == "cuda" || name == "cudnn" || name == "null";
+      if (!modelled && !for_gpus) require_host_memory(name, device);
       return family.make(device);
     }
   }

@@ -129,8 +129,8 @@ struct KernelFamily {
   std::unique_ptr<Kernels> (*make)(comm::Device&);
 };
 
-/// reference (slow, obvious, fp64 inside), reproducible (no sum has an order), cpu (SIMD), null
-/// (moves data, computes no attention).
+/// reference (slow, obvious, fp64 inside), reproducible (no sum has an order), cpu (SIMD), cuda (on
+/// a GPU alone), null (moves data, computes no attention).
 std::span<const KernelFamily> kernel_families();
 
 /// On the simulated device: the virtual time of published kernels, without any data. There null

@@ -19,6 +19,7 @@
 #include "bench/ask/models.hpp"
 #include "bench/commit.hpp"
 #include "bench/fma_peak.hpp"
+#include "bench/gpu_machine.hpp"
 #include "bench/machine.hpp"
 #include "bench/sweep.hpp"
 #include "comm/collectives.hpp"
@@ -95,6 +96,14 @@ Json ranks(const Processes& processes) {
   return json;
 }
 
+std::string gpus() {
+  const std::optional<GpuMachine> gpu = gpu_machine();
+  const std::string_view targets = attention::cuda::kernel_targets();
+  return fmt::format("{}; {}", gpu ? gpu->name : "not available: " + why_no_gpu(),
+                     targets.empty() ? "no kernels, built without a CUDA toolkit"
+                                     : fmt::format("kernels for {} and newer", targets));
+}
+
 Json described(const InfoOptions& options, const Json& ranks) {
   Json json = {{"commit", kCommit}, {"machine", machine(options.peak)}, {"ranks", ranks}};
   for (const comm::Backend& backend : comm::backends()) {
@@ -107,12 +116,8 @@ Json described(const InfoOptions& options, const Json& ranks) {
     }
     json["transports"].push_back({{"name", backend.name}, {"summary", summary}});
   }
-  const std::string targets(attention::cuda::kernel_targets());
-  json["devices"] = {
-      {{"name", "host"}, {"summary", "this process's memory and cores"}},
-      {{"name", "cuda"},
-       {"summary", targets.empty() ? "GPUs, without kernels: built without a CUDA toolkit"
-                                   : "GPUs, with kernels for " + targets + " and newer"}}};
+  json["devices"] = {{{"name", "host"}, {"summary", "this process's memory and cores"}},
+                     {{"name", "cuda"}, {"summary", gpus()}}};
   json["kernels"] = entries(attention::kernel_families());
   json["schedules"] = entries(attention::schedules());
   json["layouts"] = {{{"name", "contiguous"}, {"summary", "consecutive pieces"}},

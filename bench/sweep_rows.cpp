@@ -14,6 +14,7 @@
 #include "attention/closed_forms.hpp"
 #include "bench/commit.hpp"
 #include "bench/fma_peak.hpp"
+#include "bench/gpu_machine.hpp"
 #include "bench/judge/judgement.hpp"
 #include "bench/rows/costs_file.hpp"
 #include "bench/rows/csv_reader.hpp"
@@ -31,6 +32,18 @@ std::optional<double> flops(const Point& point, const MeasureOptions& options) {
   const attention::Problem asked = problem(point, options);
   return (point.has_forward() ? attention::forward_flops(asked) : 0) +
          (point.has_backward() ? attention::backward_flops(asked) : 0);
+}
+
+/// If any point is for GPUs. Throws not_available if all are and there is none.
+std::optional<GpuMachine> first_gpu(const std::vector<Point>& points) {
+  const bool wanted = std::any_of(points.begin(), points.end(),
+                                  [](const Point& point) { return point.device == "cuda"; });
+  const std::optional<GpuMachine> gpu = wanted ? gpu_machine() : std::nullopt;
+  const bool others = std::any_of(points.begin(), points.end(),
+                                  [](const Point& point) { return point.device != "cuda"; });
+  if (!gpu && !others)
+    throw Error(ErrorKind::not_available, "cuda: not available: " + why_no_gpu());
+  return gpu;
 }
 
 /// The reason in one line.
@@ -73,6 +86,7 @@ SweepRows::SweepRows(const SweepOptions& options, const std::vector<Point>& poin
     : options_(options),
       points_(points),
       hosts_(hosts),
+      gpu_(first_gpu(points)),
       reporter_(open_csv(options)),
       finished_(reporter_ ? read_csv(options.csv) : std::vector<Cells>()),
       missing_(missing_points(points, finished_)),
@@ -105,6 +119,13 @@ void SweepRows::record(const Outcome& outcome) {
 /// Asked before anything whose own size grows with the point's, as sampled documents do.
 void SweepRows::require_memory(const Point& point) const {
   const double bytes_per_rank = bytes_needed(point) / static_cast<double>(point.ranks);
+  if (point.device == "cuda") {
+    RINGSPAN_REQUIRE(!gpu_ || bytes_per_rank <= static_cast<double>(gpu_->memory_bytes),
+                     point.schedule, " takes ", std::ceil(bytes_per_rank / (1 << 30)),
+                     " GiB for inputs, outputs and buffers of a rank; the GPU has ",
+                     gpu_->memory_bytes >> 30);
+    return;
+  }
   for (const Hosts::Share& host : hosts_.shares(point)) {
     const double bytes = bytes_per_rank * static_cast<double>(host.ranks);
     RINGSPAN_REQUIRE(bytes <= static_cast<double>(host.memory_bytes), point.schedule, " takes ",
@@ -117,7 +138,8 @@ void SweepRows::require_memory(const Point& point) const {
 Row SweepRows::empty_row(const Point& point) const {
   const std::string world(comm::backend(point.transport).world);
   if (point.simulated()) return {world, kCommit, world, point, 1};
-  return {hosts_.machine().name(), kCommit, world, point, options_.measure.repeats};
+  const std::string machine = point.device == "cuda" && gpu_ ? gpu_->name : hosts_.machine().name();
+  return {machine, kCommit, world, point, options_.measure.repeats};
 }
 
 Row SweepRows::judged(const Point& point, const Measurement& measurement) {
@@ -166,6 +188,7 @@ const comm::Cluster& SweepRows::cluster(const Point& point) const {
 
 /// The peak is measured when first needed, and once more before a row is called impossible.
 std::string SweepRows::judged_speed(const Point& point, const Result& result) {
+  if (point.device == "cuda") return "ok";  // no peak of a GPU is measured here
   if (point.simulated()) {
     const double flops_per_second = cluster(point).gpu.flops_per_second;
     return judge_speed(point, result, flops_per_second * 1e-9 * static_cast<double>(point.ranks));
@@ -210,7 +233,7 @@ void SweepRows::notes() {
         "while the cores compute");
   }
   const auto crowded = [this](const Point& point) {
-    if (point.simulated()) return false;
+    if (point.simulated() || point.device == "cuda") return false;
     const auto hosts = hosts_.shares(point);
     return std::any_of(hosts.begin(), hosts.end(),
                        [](const Hosts::Share& host) { return host.ranks > host.cores; });

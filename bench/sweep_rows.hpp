@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/ask/sweep_options.hpp"
+#include "bench/gpu_machine.hpp"
 #include "bench/hosts.hpp"
 #include "bench/rows/csv_reporter.hpp"
 #include "bench/rows/progress.hpp"
@@ -57,6 +58,7 @@ class SweepRows {
   const SweepOptions& options_;
   const std::vector<Point>& points_;
   const Hosts& hosts_;
+  const std::optional<GpuMachine> gpu_;
   const std::unique_ptr<CsvReporter> reporter_;  // before the rows that are read: it holds the lock
   std::vector<Cells> finished_;
   const std::vector<std::size_t> missing_;  // of points

@@ -26,22 +26,28 @@ else()
   message(STATUS "Kernels for GPUs: not built, no CUDA toolkit found that knows sm_80 (scripts/setup --cuda installs one)")
 endif()
 
-# ringspan_cuda_image(<target> <image.cpp> <kernels.cu>): compiles kernels for these; image.cpp includes them as
-# an array.
-function(ringspan_cuda_image target image source)
-  if(NOT cuda_targets OR RINGSPAN_SANITIZE)  # no sanitizer sees into the image
+# ringspan_cuda_images(<target> <images.cpp> <name>.cu...): compiles kernels for these; images.cpp includes each
+# as an array of that name, from the file RINGSPAN_CUDA_<NAME>.
+function(ringspan_cuda_images target images)
+  if(NOT cuda_targets OR RINGSPAN_SANITIZE)  # no sanitizer sees into an image
     return()
   endif()
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/cuda_image)
   get_filename_component(bin ${RINGSPAN_NVCC} DIRECTORY)
-  add_custom_command(
-    OUTPUT ${output}.inc
-    COMMAND ${RINGSPAN_NVCC} -std=c++20 --expt-relaxed-constexpr -diag-suppress 554 -O3 -I${PROJECT_SOURCE_DIR} -fatbin
-            ${cuda_targets} -MD -MF ${output}.d -MT ${output}.inc
-            ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${output}.fatbin
-    COMMAND ${bin}/bin2c --const --static --type longlong --name image ${output}.fatbin > ${output}.inc
-    MAIN_DEPENDENCY ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${output}.d VERBATIM)
-  set_source_files_properties(${image} PROPERTIES
-                              COMPILE_DEFINITIONS "RINGSPAN_CUDA_IMAGE=\"${output}.inc\";RINGSPAN_CUDA_TARGETS=\"${cuda_names}\""
-                              OBJECT_DEPENDS ${output}.inc SKIP_UNITY_BUILD_INCLUSION ON)
+  set(definitions "RINGSPAN_CUDA_TARGETS=\"${cuda_names}\"")
+  foreach(source IN LISTS ARGN)
+    get_filename_component(name ${source} NAME_WE)
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/${name}_image)
+    add_custom_command(
+      OUTPUT ${output}.inc
+      COMMAND ${RINGSPAN_NVCC} -std=c++20 --expt-relaxed-constexpr -diag-suppress 554 -O3 -I${PROJECT_SOURCE_DIR} -fatbin
+              ${cuda_targets} -MD -MF ${output}.d -MT ${output}.inc
+              ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${output}.fatbin
+      COMMAND ${bin}/bin2c --const --static --type longlong --name ${name} ${output}.fatbin > ${output}.inc
+      MAIN_DEPENDENCY ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${output}.d VERBATIM)
+    string(TOUPPER ${name} name)
+    list(APPEND definitions "RINGSPAN_CUDA_${name}=\"${output}.inc\"")
+    list(APPEND outputs ${output}.inc)
+  endforeach()
+  set_source_files_properties(${images} PROPERTIES COMPILE_DEFINITIONS "${definitions}"
+                              OBJECT_DEPENDS "${outputs}" SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

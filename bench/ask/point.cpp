@@ -2,6 +2,7 @@
 #include "bench/ask/point.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -49,13 +50,21 @@ std::int64_t ranks_per_node(const Point& point, const Axes& axes, std::span<cons
       ->second;
 }
 
-/// What goes without saying in one world and not in the other.
+/// What goes without saying in one world and not in the others.
 void settle_world(Point& point) {
-  const bool simulated = point.simulated();
-  if (simulated) point.device = "simulated";
-  if (!simulated) point.cluster.clear();
-  if (point.kernel.empty()) point.kernel = simulated ? "modelled" : "cpu";
-  if (point.dtype.empty()) point.dtype = simulated ? "bf16" : "fp32";
+  struct World {
+    std::string_view name, device, kernel, dtype;
+  };
+  constexpr World kWorlds[] = {{"host", "host", "cpu", "fp32"},
+                               {"gpu", "cuda", "cuda", "bf16"},
+                               {"simulated", "simulated", "modelled", "bf16"}};
+  const auto& world = *std::find_if(std::begin(kWorlds), std::end(kWorlds), [&](const World& w) {
+    return w.name == comm::backend(point.transport).world;
+  });
+  if (point.device.empty() || point.simulated()) point.device = world.device;
+  if (!point.simulated()) point.cluster.clear();
+  if (point.kernel.empty()) point.kernel = world.kernel;
+  if (point.dtype.empty()) point.dtype = world.dtype;
 }
 
 /// An axis that is dropped from some rows belongs to others; dropped from all it is a mistake.
@@ -122,6 +131,7 @@ void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
 
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
   std::vector<Point> product(1);
+  product[0].device.clear();
   product[0].kernel.clear();
   product[0].dtype.clear();
   for (const auto& axis : axes.numbers) {

@@ -16,17 +16,16 @@ namespace ringspan::bench {
 namespace {
 
 constexpr OptionEntry kEntries[] = {
-    {"--transport", "how bytes move between ranks [threads]"},
-    {"--device", "where memory lives and kernels run [host]"},
+    {"--transport", "how bytes move between ranks [threads; --device cuda: nccl]"},
+    {"--device", "where memory lives and kernels run: host, cuda [that of the transport]"},
     {"--cluster", "simulated: kinds of nodes such as h800, or cluster files"},
     {"--schedule",
      "ring, striped, zigzag, ulysses, usp, all_gather_kv [these], ulysses_overlapped, dist_flash, "
      "double_ring, bidirectional_ring, halo, ring_self_attention"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
-     "cpu, reference, reproducible, null; simulated: null, modelled, modelled:fa2, :fa3, :fa4 or "
-     ":cudnn, and "
-     "+fused behind these [cpu; modelled]"},
+     "cpu, reference, reproducible, null; GPUs: cuda, null; simulated: null, modelled, "
+     "modelled:fa2, :fa3, :fa4 or :cudnn, and +fused behind these [cpu; cuda; modelled]"},
     {"--ranks", "number of ranks [1,2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},
     {"--ulysses-degree", "usp: ranks that share heads [the ranks of a node]"},
@@ -44,7 +43,7 @@ constexpr OptionEntry kEntries[] = {
     {"--head-dim", "size of a query and a key [64]"},
     {"--value-dim", "size of a value [as --head-dim]"},
     {"--model", "heads, KV heads and head_dim of a model, in place of those options"},
-    {"--dtype", "fp32, bf16, fp16, fp64 [fp32; simulated: bf16]"},
+    {"--dtype", "fp32, bf16, fp16, fp64 [fp32; GPUs, simulated: bf16]"},
     {"--mask",
      "full, causal, window:LEFT[:RIGHT], documents:N,N,..., documents:sampled, "
      "joined by + [causal]"},
@@ -145,9 +144,11 @@ Axes name_axes(const Texts& texts) {
     if (!texts.has(option) && otherwise.empty()) return;
     axes.names.push_back({member, names(option, texts.text(option, otherwise), known), option});
   };
-  add("--transport", &Point::transport, "threads", known_names(comm::backends()));
+  const bool on_gpus = texts.text("--device", "") == "cuda";
+  add("--transport", &Point::transport, on_gpus ? "nccl" : "threads",
+      known_names(comm::backends()));
   add_clusters(texts, axes);
-  add("--device", &Point::device, "host", {"host"});
+  add("--device", &Point::device, "", {"host", "cuda"});
   add("--kernel", &Point::kernel, "", known_kernels());
   add("--dtype", &Point::dtype, "", {"fp32", "bf16", "fp16", "fp64"});
   add("--pass", &Point::pass, "forward", {"forward", "backward", "both"});

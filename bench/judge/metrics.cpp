@@ -67,7 +67,7 @@ Metrics metrics(const Times& times, std::int64_t ranks) {
   // Without any overlap the pass would take S + M.
   m.serial_share = m.communication / (m.synchronised + m.communication);
 
-  const double kernels = median(times.kernel_compute);
+  const double kernels = times.kernel_compute.empty() ? 0 : median(times.kernel_compute);
   if (kernels > 0) m.compute_slowdown = median(times.kernel_overlapped) / kernels;
 
   // The three below divide by M. They would say nothing where M drowns in the noise of O - S (or

@@ -19,6 +19,7 @@ using attention::Problem;
 
 constexpr double kKeyRowBudget = 1 << 26;  // multiply-adds: a fraction of a second
 constexpr int kRandomRows = 12;
+constexpr double kDeadline = 60;  // seconds, of a copy
 
 struct SampledRow {
   std::int64_t batch, head, position;
@@ -55,6 +56,8 @@ std::vector<SampledRow> key_sample(const Problem& problem, const RowOracle& orac
   return rows;
 }
 
+bool has_tensor_cores(const comm::Device& device) { return device.name() == "cuda"; }
+
 /// Distance from the expected value in units of its bound; furthest is what is not finite.
 double stray(double got, double expected, double bound) {
   const double error = std::abs(got - expected);
@@ -65,26 +68,39 @@ double stray(double got, double expected, double bound) {
 
 std::string number(double value) { return std::isfinite(value) ? concat(value) : "not finite"; }
 
-std::vector<double> read(attention::Kernels& kernels, ConstTensorView tensor,
-                         const SampledRow& sampled, std::int64_t row) {
-  std::vector<double> values(tensor.head_dim);
-  tensor.data =
-      static_cast<const std::byte*>(tensor.data) +
-      tensor.offset(sampled.batch, row, sampled.head) * attention::element_bytes(tensor.dtype);
-  tensor.batch = tensor.tokens = tensor.heads = 1;
-  kernels.copy(tensor, attention::TensorView::packed(values.data(), attention::DType::f64, 1, 1, 1,
-                                                     tensor.head_dim));
-  return values;
-}
+/// Brings rows of a device's tensors to the host, in fp64.
+class RowReader {
+ public:
+  explicit RowReader(comm::Device& device)
+      : device_(device), kernels_(attention::make_kernels("null", device)) {}
+
+  std::vector<double> read(ConstTensorView tensor, const SampledRow& sampled, std::int64_t row) {
+    const std::int64_t bytes = tensor.head_dim * static_cast<std::int64_t>(sizeof(double));
+    if (values_.bytes() < bytes) values_ = device_.allocate_values(bytes);
+    tensor.data =
+        static_cast<const std::byte*>(tensor.data) +
+        tensor.offset(sampled.batch, row, sampled.head) * attention::element_bytes(tensor.dtype);
+    tensor.batch = tensor.tokens = tensor.heads = 1;
+    kernels_->copy(tensor, attention::TensorView::packed(values_.data(), attention::DType::f64, 1,
+                                                         1, 1, tensor.head_dim));
+    device_.synchronize(kDeadline);
+    const auto* const values = reinterpret_cast<const double*>(values_.data());
+    return {values, values + tensor.head_dim};
+  }
+
+ private:
+  comm::Device& device_;
+  std::unique_ptr<attention::Kernels> kernels_;
+  comm::Buffer values_;
+};
 
 class Comparison {
  public:
-  explicit Comparison(comm::Device& device)
-      : kernels_(attention::make_kernels("reference", device)) {}
+  explicit Comparison(comm::Device& device) : reader_(device) {}
 
   void compare(ResultTensor which, const ConstTensorView& tensor, const SampledRow& sampled,
                std::int64_t row, const std::vector<Expected>& expected) {
-    const std::vector<double> got = read(*kernels_, tensor, sampled, row);
+    const std::vector<double> got = reader_.read(tensor, sampled, row);
     ++result_.rows;
     for (std::size_t d = 0; d < got.size(); ++d) {
       Deviation value{which, sampled.batch, sampled.head, sampled.position};
@@ -100,7 +116,7 @@ class Comparison {
   const Deviation& result() const { return result_; }
 
  private:
-  std::unique_ptr<attention::Kernels> kernels_;
+  RowReader reader_;
   Deviation result_;
 };
 
@@ -131,7 +147,7 @@ Deviation combined(const Deviation& a, const Deviation& b) {
 
 Deviation check_rows(const Problem& problem, std::uint64_t seed, const attention::Shard& shard,
                      const CheckedTensors& tensors, comm::Device& device) {
-  const RowOracle oracle(problem, InputValues(seed));
+  const RowOracle oracle(problem, InputValues(seed), has_tensor_cores(device));
   const bool backward = tensors.dq.data != nullptr;
   const std::vector<SampledRow> queries = query_sample(problem, seed);
   const std::vector<SampledRow> keys =
@@ -171,8 +187,8 @@ std::int64_t sampled_rows(const Problem& problem, std::uint64_t seed,
 Deviation check_dv_sum(const comm::Communicator& world, const Problem& problem, std::uint64_t seed,
                        const attention::Shard& shard, const ConstTensorView& dv) {
   if (problem.sinks) return {};
-  const RowOracle oracle(problem, InputValues(seed));
-  const auto kernels = attention::make_kernels("reference", world.device());
+  const RowOracle oracle(problem, InputValues(seed), has_tensor_cores(world.device()));
+  RowReader reader(world.device());
   const std::int64_t batch = random_below(problem.shape.batch, seed, 0);
   const std::int64_t kv_head = random_below(problem.shape.kv_heads, seed, 1);
   struct Sides {
@@ -184,7 +200,7 @@ Deviation check_dv_sum(const comm::Communicator& world, const Problem& problem, 
   for (std::size_t row = 0; row < positions.size(); ++row) {
     const std::vector<Expected> share = oracle.dv_sum_share(batch, kv_head, positions[row]);
     const std::vector<double> got =
-        read(*kernels, dv, {batch, kv_head, positions[row]}, static_cast<std::int64_t>(row));
+        reader.read(dv, {batch, kv_head, positions[row]}, static_cast<std::int64_t>(row));
     for (std::int64_t d = 0; d < dv.head_dim; ++d) {
       own[d].got += got[d];
       own[d].expected += share[d].value;

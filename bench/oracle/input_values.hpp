@@ -25,9 +25,10 @@ class InputValues {
   void head(InputTensor tensor, std::int64_t batch, std::int64_t position, std::int64_t head,
             std::int64_t head_dim, float* values) const;
 
-  /// A shard of the tensor in the dtype of `to`; `kernels` convert.
+  /// A shard of the tensor in the dtype of `to`, in the memory of `device`; `kernels` convert. Ends
+  /// when all is there.
   void fill(InputTensor tensor, const attention::Shard& shard, attention::Kernels& kernels,
-            const attention::TensorView& to) const;
+            comm::Device& device, const attention::TensorView& to) const;
 
  private:
   std::uint64_t seed_;

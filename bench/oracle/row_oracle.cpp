@@ -55,9 +55,11 @@ struct RowOracle::Weights {
   Sum p, ds;
 };
 
-RowOracle::RowOracle(const attention::Problem& problem, const InputValues& inputs)
+RowOracle::RowOracle(const attention::Problem& problem, const InputValues& inputs,
+                     bool tensor_cores)
     : problem_(problem),
       inputs_(inputs),
+      tensor_cores_(tensor_cores),
       scale_(problem.softmax_scale.value_or(
           1 / std::sqrt(static_cast<double>(problem.shape.head_dim)))),
       document_starts_{0} {
@@ -153,7 +155,9 @@ RowOracle::Row RowOracle::row(std::int64_t batch, std::int64_t head, std::int64_
 }
 
 double RowOracle::relative_error(double largest_logit) const {
-  return 16 * epsilon(attention::accumulator(problem_.shape.dtype)) * (1 + largest_logit);
+  const DType dtype = problem_.shape.dtype;
+  const double weights = tensor_cores_ && narrow(dtype) ? 2 * epsilon(dtype) : 0;
+  return weights + 16 * epsilon(attention::accumulator(dtype)) * (1 + largest_logit);
 }
 
 double RowOracle::storage_error(double value) const {

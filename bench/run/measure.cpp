@@ -64,7 +64,7 @@ class RankMeasurement {
     for (int k = 0; k < 4; ++k) time(kModes[(iteration + k) % 4], counted);
     const double hideable = comm::all_reduce(
         world_, hideable_seconds(communication_steps_, compute_steps_), comm::Reduction::sum);
-    if (counted) result_.times.hideable.push_back(hideable / world_.size());
+    if (counted && kernels_block_) result_.times.hideable.push_back(hideable / world_.size());
   }
 
   void time(const Mode& mode, bool counted) {
@@ -76,6 +76,7 @@ class RankMeasurement {
     if (!counted) return;
     Times& times = result_.times;
     (times.*mode.seconds).push_back(seconds);
+    if (!kernels_block_) return;
     if (mode.seconds == &Times::compute) times.kernel_compute.push_back(kernels);
     if (mode.seconds == &Times::overlapped) times.kernel_overlapped.push_back(kernels);
   }
@@ -93,13 +94,22 @@ class RankMeasurement {
   comm::Communicator world_;
   const MeasureOptions& options_;
   RankRun run_;
-  std::vector<Step> communication_steps_, compute_steps_;  // of this iteration
+  const bool kernels_block_ = world_.device().host_reaches_memory();  // else they are only queued
+  std::vector<Step> communication_steps_, compute_steps_;             // of this iteration
   Measurement result_;
 };
+
+void require_device(const Point& point) {
+  const std::string_view world = comm::backend(point.transport).world;
+  RINGSPAN_REQUIRE((world == "gpu") == (point.device == "cuda"), "--device ", point.device,
+                   ": transport '", point.transport, "' moves memory of ",
+                   world == "gpu" ? "GPUs" : "the host", "; those of GPUs are nccl and cuda_ipc");
+}
 
 }  // namespace
 
 Measurement measure(const Point& point, const MeasureOptions& options, KnownCosts& known) {
+  require_device(point);
   problem(point, options);  // refuses an illegal one before any rank starts
   Measurement result;
   comm::launch(point.transport, launch_options(point, options),

@@ -67,7 +67,7 @@ RankRun::RankRun(const comm::Communicator& world, const Point& point, const Meas
     // that the point has been given up.
     comm::barrier(world_);
     Tensor filled = tensor(heads, head_dim);
-    values.fill(which, shard_, *kernels_, filled);
+    values.fill(which, shard_, *kernels_, device, filled);
     return filled;
   };
   q_ = filled(InputTensor::q, shape.heads, shape.head_dim);
@@ -76,7 +76,7 @@ RankRun::RankRun(const comm::Communicator& world, const Point& point, const Meas
   out_ = tensor(shape.heads, shape.value_dim);
   if (problem_.sinks) {
     sinks_ = Tensor(device, DType::f32, 1, 1, shape.heads, 1);
-    if (!device.cluster()) values.fill(InputTensor::sinks, {{0, 1, 1}}, *kernels_, sinks_);
+    if (!device.cluster()) values.fill(InputTensor::sinks, {{0, 1, 1}}, *kernels_, device, sinks_);
   }
   if (!point.has_backward()) return;
   d_out_ = filled(InputTensor::d_out, shape.heads, shape.value_dim);

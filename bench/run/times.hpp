@@ -13,7 +13,7 @@ struct Times {
   std::vector<double> communication;  // M: full messages, no attention, packing included
   std::vector<double> overlapped;     // O: everything
 
-  // Kernel seconds less polling, summed over ranks.
+  // Kernel seconds less polling, summed over ranks; none: not known.
   std::vector<double> kernel_compute;     // in C
   std::vector<double> kernel_overlapped;  // in O
 

@@ -80,6 +80,8 @@ void write(const std::string& output, const Timeline& timeline, const Point& poi
 int trace(const TraceOptions& options, const Processes& processes) {
   const Hosts hosts(processes);
   const Point point = points(options.axes, hosts.nodes()).front();
+  RINGSPAN_REQUIRE(point.device != "cuda", "--transport: a timeline of '", point.transport,
+                   "' would show when work is queued, not when a GPU does it; use its profiler");
   processes.told_by_first([&] {
     require_writable(options.output);
     require_writable(growing(options.output));

@@ -165,8 +165,8 @@ TrainOptions train_options(const OptionTexts& given) {
   model::require_trainable(options.mesh);
   options.transport = texts.one_of("--transport", "threads", comm::backends());
   RINGSPAN_REQUIRE(comm::backend(options.transport).world == "host",
-                   "--transport: ", options.transport,
-                   " moves no data to train on; host transports do");
+                   "--transport: the layers of the model run on the host; '", options.transport,
+                   "' is no transport of its memory");
   options.hop =
       texts.one_of("--hop", "copy", kHops) == "copy" ? comm::Hop::copy : comm::Hop::reference;
   if (texts.has("--deadline")) {

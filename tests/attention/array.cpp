@@ -111,6 +111,11 @@ double half_ulp(DType dtype) {
   return 0;
 }
 
+double weight_factor(DType dtype) {
+  const bool rounded = dtype == DType::bf16 || dtype == DType::f16;
+  return rounded ? 2 * half_ulp(dtype) / 0x1p-23 : Bound{}.factor;
+}
+
 Array random_array(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t dim,
                    DType dtype, std::uint64_t seed) {
   Array array(batch, tokens, heads, dim);

@@ -62,6 +62,10 @@ struct Bound {
 /// is two to three times what the largest error of these tests needs.
 constexpr double kGradientFactor = 6;
 
+/// The factor where weights and their gradients are rounded to `dtype` before they are multiplied,
+/// as for tensor cores: of two factors of a product, beside which all else is small.
+double weight_factor(DType dtype);
+
 /// Success if every element is within its bound; otherwise tells how many are not, and the worst of
 /// them with its index. Equal infinities agree, NaN never does.
 testing::AssertionResult close(std::string_view what, const Array& actual, const Array& expected,

@@ -4,11 +4,17 @@
 #include "attention/kernels.hpp"
 #include "attention/kernels/cuda/device_movement.hpp"
 #include "attention/kernels/cuda/movement.hpp"
+#include "comm/devices/cuda/graph.hpp"
+#include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/attention/array.hpp"
 #include "tests/gpu/gpu.hpp"
+
+// Of the emulated driver alone.
+extern "C" __attribute__((weak)) void emulation_fail(const char* call, int skip, int times,
+                                                     int status);
 
 namespace ringspan::attention::cuda {
 namespace {
@@ -29,8 +35,8 @@ class CudaMovementTest : public testing::Test {
     return kept_.emplace_back(make_tensor(device_, values, dtype));
   }
 
-  const std::unique_ptr<comm::cuda::CudaDevice> own_ = gpu::make_reachable_device();
-  comm::cuda::CudaDevice& device_ = *own_;
+  const std::shared_ptr<const comm::cuda::Gpu> gpu_ = gpu::first_gpu();
+  comm::cuda::CudaDevice device_{gpu_, {.allocator = comm::cuda::reachable_memory(gpu_)}};
   DeviceMovement movement_{device_};
   std::vector<Tensor> kept_;
 };
@@ -120,6 +126,37 @@ TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
       EXPECT_EQ(out.row(0, 3, 0)[0], 0);
     }
   }
+}
+
+TEST_F(CudaMovementTest, AGraphMovesWhenItIsLaunchedAndEveryTime) {
+  const Tensor from(device_, DType::f32, 1, 2, 1, 4), to(device_, DType::f32, 1, 2, 1, 4);
+  movement_.fill(from, 1);
+  movement_.fill(to, 0);
+  comm::cuda::Graph graph(device_, [&] {
+    movement_.accumulate(from, to);
+    movement_.accumulate(to, to);
+  });
+  EXPECT_THAT(read_back(to).values, testing::Each(0));
+  graph.launch();
+  graph.launch();
+  EXPECT_THAT(read_back(to).values, testing::Each(6));
+}
+
+TEST_F(CudaMovementTest, WhatFailsInAGraphLeavesTheStreamUsable) {
+  const Tensor to(device_, DType::f32, 1, 1, 1, 1);
+  movement_.fill(to, 1);
+  const auto fails = [&] {
+    movement_.fill(to, 2);
+    throw Error(ErrorKind::invalid_argument, "no more of it");
+  };
+  EXPECT_THROW(comm::cuda::Graph(device_, fails), Error);
+  if (emulation_fail) {
+    emulation_fail("cuGraphInstantiateWithFlags", 0, 1, 2);
+    EXPECT_THROW(comm::cuda::Graph(device_, [&] { movement_.fill(to, 3); }), Error);
+  }
+  EXPECT_THAT(read_back(to).values, testing::Each(1));
+  comm::cuda::CudaDevice blocking(device_.compute().shared_gpu(), {.blocking = true});
+  EXPECT_THROW(comm::cuda::Graph(blocking, [] {}), Error);
 }
 
 TEST_F(CudaMovementTest, IsWhatTheNullKernelMovesWith) {

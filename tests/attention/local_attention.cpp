@@ -2,7 +2,10 @@
 #include "tests/attention/local_attention.hpp"
 
 #include <cmath>
+#include <cstdlib>
 
+#include "comm/devices/cuda/device.hpp"
+#include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
 
 namespace ringspan::attention {
@@ -16,27 +19,27 @@ Tensor zeros(comm::Device& device, Kernels& kernels, DType dtype, const ConstTen
 
 class Computation {
  public:
-  Computation(comm::Device& device, std::string_view family, const Problem& problem,
-              const OracleInputs& inputs, const KeyBlocks& blocks, const Store& store)
-      : device_(device),
-        kernels_(make_kernels(family, device)),
+  Computation(std::string_view family, const Problem& problem, const OracleInputs& inputs,
+              const KeyBlocks& blocks, const Store& store)
+      : device_(device_for(family)),
+        kernels_(make_kernels(family, *device_)),
         problem_(problem),
         blocks_(blocks),
         sum_dtype_(accumulator(problem.shape.dtype)),
-        q_(store(device_, inputs.q, problem.shape.dtype)),
-        d_out_(store(device_, inputs.d_out, problem.shape.dtype)),
+        q_(store(*device_, inputs.q, problem.shape.dtype)),
+        d_out_(store(*device_, inputs.d_out, problem.shape.dtype)),
         out_(row_tensor(problem.shape.value_dim, problem.shape.dtype)),
         lse_(row_tensor(1, sum_dtype_)) {
     kernels_->prepare(problem.shape);
     for (const Shard& shard : blocks.shards) {
       const auto tokens = positions(shard);
-      k_.push_back(store(device_, take_tokens(inputs.k, tokens), problem.shape.dtype));
-      v_.push_back(store(device_, take_tokens(inputs.v, tokens), problem.shape.dtype));
+      k_.push_back(store(*device_, take_tokens(inputs.k, tokens), problem.shape.dtype));
+      v_.push_back(store(*device_, take_tokens(inputs.v, tokens), problem.shape.dtype));
     }
     if (!problem.sinks) return;
     Array sinks(1, 1, problem.shape.heads, 1);
     sinks.values = inputs.sinks;
-    sinks_tensor_ = make_tensor(device_, sinks, DType::f32);
+    sinks_tensor_ = make_tensor(*device_, sinks, DType::f32);
     sinks_ = sinks_tensor_;
   }
 
@@ -50,7 +53,7 @@ class Computation {
 
  private:
   Tensor row_tensor(std::int64_t dim, DType dtype) {
-    return Tensor(device_, dtype, problem_.shape.batch, problem_.sequence.length,
+    return Tensor(*device_, dtype, problem_.shape.batch, problem_.sequence.length,
                   problem_.shape.heads, dim);
   }
 
@@ -62,7 +65,7 @@ class Computation {
   const ConstTensorView* sinks() const { return problem_.sinks ? &sinks_ : nullptr; }
 
   void forward() {
-    OwnedPartial partial(device_, *kernels_, problem_.shape, problem_.sequence.length);
+    OwnedPartial partial(*device_, *kernels_, problem_.shape, problem_.sequence.length);
     for (std::size_t n = 0; n < k_.size(); ++n) {
       kernels_->forward({q_.view, k_[n].view, v_[n].view, blocks_.tiles[n], logits()},
                         partial.view);
@@ -75,7 +78,7 @@ class Computation {
     const Tensor delta = row_tensor(1, sum_dtype_);
     Tensor d_sinks;
     if (problem_.sinks) {
-      d_sinks = zeros(device_, *kernels_, DType::f32, sinks_);
+      d_sinks = zeros(*device_, *kernels_, DType::f32, sinks_);
       const TensorView d_sinks_view = d_sinks;
       kernels_->delta(out_, d_out_.view, lse_, sinks(), delta, &d_sinks_view);
       results.d_sinks = read(d_sinks);
@@ -87,10 +90,10 @@ class Computation {
     const std::int64_t tokens = problem_.sequence.length;
     results.dk = Array(shape.batch, tokens, shape.kv_heads, shape.head_dim);
     results.dv = Array(shape.batch, tokens, shape.kv_heads, shape.value_dim);
-    const Tensor dq = zeros(device_, *kernels_, sum_dtype_, q_.view);
+    const Tensor dq = zeros(*device_, *kernels_, sum_dtype_, q_.view);
     for (std::size_t n = 0; n < k_.size(); ++n) {
-      const Tensor dk = zeros(device_, *kernels_, sum_dtype_, k_[n].view);
-      const Tensor dv = zeros(device_, *kernels_, sum_dtype_, v_[n].view);
+      const Tensor dk = zeros(*device_, *kernels_, sum_dtype_, k_[n].view);
+      const Tensor dv = zeros(*device_, *kernels_, sum_dtype_, v_[n].view);
       kernels_->backward(
           {q_.view, k_[n].view, v_[n].view, blocks_.tiles[n], logits(), lse_, delta, d_out_.view},
           dq, dk, dv);
@@ -101,7 +104,7 @@ class Computation {
     return results;
   }
 
-  comm::Device& device_;
+  std::unique_ptr<comm::Device> device_;
   std::unique_ptr<Kernels> kernels_;
   const Problem& problem_;
   const KeyBlocks& blocks_;
@@ -116,11 +119,22 @@ class Computation {
 }  // namespace
 
 std::vector<std::string> computing_families() {
+  if (const char* const chosen = std::getenv("RINGSPAN_TEST_KERNELS")) return {chosen};
   std::vector<std::string> names;
   for (const KernelFamily& family : kernel_families()) {
-    if (family.name != "null" && family.name != "reproducible") names.emplace_back(family.name);
+    const bool computes_here = family.name != "null" && family.name != "reproducible";
+    if (computes_here && family.name != "cuda" && family.name != "cudnn")
+      names.emplace_back(family.name);
   }
   return names;
+}
+
+std::unique_ptr<comm::Device> device_for(std::string_view family) {
+  if (family != "cuda" && family != "cudnn") return comm::make_host_device(true);
+  using namespace comm::cuda;
+  const auto gpu = std::make_shared<Gpu>(load_cuda(), 0);
+  return std::make_unique<CudaDevice>(
+      gpu, DeviceOptions{.allocator = reachable_memory(gpu), .poison = true, .blocking = true});
 }
 
 Stored store_packed(comm::Device& device, const Array& array, DType dtype) {
@@ -141,27 +155,26 @@ KeyBlocks one_key_block(const Problem& problem) {
   return key_blocks(problem, {{{0, 1, problem.sequence.length}}});
 }
 
-LocalResults attend_on(comm::Device& device, std::string_view family, const Problem& problem,
-                       const OracleInputs& inputs, const KeyBlocks& blocks, const Store& store) {
-  return Computation(device, family, problem, inputs, blocks, store)();
-}
-
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store) {
-  return attend_on(*comm::make_host_device(true), family, problem, inputs, blocks, store);
+  LocalResults results = Computation(family, problem, inputs, blocks, store)();
+  results.rounded_weights = family == "cuda" || family == "cudnn";
+  return results;
 }
 
 void expect_close(const LocalResults& actual, const OracleResults& expected,
                   const Problem& problem) {
   const DType dtype = problem.shape.dtype, sums = accumulator(dtype);
-  EXPECT_TRUE(close("out", actual.out, expected.out, expected.out_unit, {.stored = dtype}));
+  const double weighted = actual.rounded_weights ? weight_factor(dtype) : Bound{}.factor;
+  const double gradient = weighted == Bound{}.factor ? kGradientFactor : weighted;
+  EXPECT_TRUE(close("out", actual.out, expected.out, expected.out_unit, {weighted, dtype}));
   EXPECT_TRUE(close("lse", actual.lse, expected.lse, expected.lse_unit, {.stored = sums}));
-  EXPECT_TRUE(close("dv", actual.dv, expected.dv, expected.dv_unit, {.stored = sums}));
-  EXPECT_TRUE(close("dq", actual.dq, expected.dq, expected.dq_unit, {kGradientFactor, sums}));
-  EXPECT_TRUE(close("dk", actual.dk, expected.dk, expected.dk_unit, {kGradientFactor, sums}));
+  EXPECT_TRUE(close("dv", actual.dv, expected.dv, expected.dv_unit, {weighted, sums}));
+  EXPECT_TRUE(close("dq", actual.dq, expected.dq, expected.dq_unit, {gradient, sums}));
+  EXPECT_TRUE(close("dk", actual.dk, expected.dk, expected.dk_unit, {gradient, sums}));
   if (problem.sinks) {
-    EXPECT_TRUE(close("d_sinks", actual.d_sinks, expected.d_sinks, expected.d_sinks_unit,
-                      {kGradientFactor}));
+    EXPECT_TRUE(
+        close("d_sinks", actual.d_sinks, expected.d_sinks, expected.d_sinks_unit, {gradient}));
   }
 }
 

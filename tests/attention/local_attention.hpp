@@ -11,7 +11,8 @@
 
 namespace ringspan::attention {
 
-/// Names of the kernel families of this build that compute attention.
+/// Names of the kernel families that compute attention on the host; with RINGSPAN_TEST_KERNELS=cuda
+/// those of a GPU instead.
 std::vector<std::string> computing_families();
 
 /// A tensor in some arrangement in memory.
@@ -34,14 +35,14 @@ KeyBlocks one_key_block(const Problem& problem);
 
 struct LocalResults {
   Array out, lse, dq, dk, dv, d_sinks;
+  bool rounded_weights = false;  // to the dtype of the problem, before they are multiplied
 };
 
-/// All queries of the sequence on one device, whose memory the host reaches, against all keys, block
-/// after block, forward and backward: what a rank does, without the other ranks.
-LocalResults attend_on(comm::Device& device, std::string_view family, const Problem& problem,
-                       const OracleInputs& inputs, const KeyBlocks& blocks,
-                       const Store& store = store_packed);
-/// The same on a host device, where all memory starts as NaN.
+/// A device that has memory for kernels of this family, which starts as NaN.
+std::unique_ptr<comm::Device> device_for(std::string_view family);
+
+/// All queries of the sequence on one device against all keys, block after block, forward and
+/// backward: what a rank does, without the other ranks. All memory starts as NaN.
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store = store_packed);
 

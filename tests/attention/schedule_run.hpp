@@ -62,7 +62,7 @@ struct RankTensors {
   Outputs outputs() const { return {out, lse}; }
   Gradients gradients() const;
   /// Makes every result NaN, so that what a schedule leaves out shows.
-  void forget_results();
+  void forget_results() const;
   /// Disjoint parts, so that ranks may do so at the same time; d_sinks on rank 0.
   void put_into(WholeResults& whole, bool with_d_sinks) const;
 
@@ -72,9 +72,11 @@ struct RankTensors {
 };
 
 /// Output, lse and gradients of one rank's tokens against the oracle. `rounded`: the schedule has
-/// had the gradients in the problem's dtype, in whatever dtype they are now.
+/// had the gradients in the problem's dtype, in whatever dtype they are now. `factor`: of the bounds
+/// on all but lse.
 testing::AssertionResult matches(const RankTensors& actual, const OracleResults& expected,
-                                 const Problem& problem, bool rounded = false);
+                                 const Problem& problem, bool rounded = false,
+                                 double factor = Bound{}.factor);
 
 /// Forward and backward on one rank. Gradients are in the problem's dtype unless told otherwise.
 RankTensors run_rank(Schedule& schedule, const comm::Communicator& comm, const Problem& problem,

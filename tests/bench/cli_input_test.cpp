@@ -42,8 +42,8 @@ TEST_F(CliInputTest, RefusesBadInputInOneLine) {
   expect_refused({"sweep", "--schedule", "rings"}, "known are ring, striped");
   expect_refused({"sweep", "--transport", "pigeon"}, "unknown value 'pigeon'; known are threads");
   expect_refused({"sweep", "--cluster", "h100"}, "--cluster: ");
-  expect_refused({"sweep", "--device", "cuda"}, "known are host");
-  expect_refused({"sweep", "--kernel", "gpu"}, "known are reference, reproducible, cpu, null");
+  expect_refused({"sweep", "--device", "gpu"}, "known are host, cuda");
+  expect_refused({"sweep", "--kernel", "gpu"}, "known are reference, reproducible, cpu, cuda, null");
   expect_refused({"sweep", "--schedule", "ring", "--inner-ring", "2"},
                  "--inner-ring: none of the schedules");
   expect_refused({"sweep", "--schedule", "ulysses", "--backward", "q"},

@@ -172,5 +172,69 @@ TEST_F(CliTest, TokensPerRankGiveWeakScaling) {
   EXPECT_EQ(rows[1][column("strong_efficiency")], "");
 }
 
+/// Finds the emulated driver and NCCL, with so many GPUs.
+class GpuCliTest : public CommandTest {
+ protected:
+  void emulate(int gpus) {
+    launcher_ = {"/usr/bin/env", "LD_LIBRARY_PATH=" RINGSPAN_EMULATION,
+                 concat("RINGSPAN_EMULATED_GPUS=", gpus)};
+  }
+};
+
+// Whatever was measured there must not look like the figure of a GPU.
+TEST_F(GpuCliTest, ASweepOfAnEmulatedGpuIsCheckedAndSaysWhatItRanOn) {
+  emulate(2);
+  const Outcome outcome =
+      tiny({"--device", "cuda", "--transport", "nccl,cuda_ipc", "--schedule", "zigzag", "--ranks",
+            "2", "--pass", "both", "--check", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 2u);
+  for (const Cells& row : rows) {
+    EXPECT_EQ(row[column("status")], "ok");
+    EXPECT_EQ(row[column("machine")], "Emulated GPU (sm_90)");
+    EXPECT_EQ(row[column("world")], "gpu");
+    EXPECT_EQ(row[column("device")], "cuda");
+    EXPECT_EQ(row[column("kernel")], "cuda");
+    EXPECT_EQ(row[column("dtype")], "bf16");
+    EXPECT_EQ(row[column("compute_slowdown")], "");  // the host only queues kernels
+    EXPECT_NE(row[column("max_abs_error")], "");
+  }
+}
+
+TEST_F(GpuCliTest, ADeviceThatATransportDoesNotReachIsARowWithTheRule) {
+  emulate(2);
+  const Outcome outcome =
+      tiny({"--device", "host,cuda", "--transport", "threads", "--kernel", "null", "--schedule",
+            "ring", "--ranks", "1", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][column("status")], "ok");
+  EXPECT_THAT(rows[1][column("status")], HasSubstr("those of GPUs are nccl and cuda_ipc"));
+}
+
+TEST_F(GpuCliTest, WithoutAGpuOneLineSaysSo) {
+  emulate(0);
+  const Outcome sweep = tiny({"--device", "cuda", "--csv", path("a.csv")});
+  EXPECT_EQ(sweep.status, 1);
+  EXPECT_EQ(sweep.err, "ringspan: cuda: not available: no CUDA device\n");
+  EXPECT_EQ(sweep.out, "");
+  EXPECT_FALSE(std::filesystem::exists(path("a.csv")));
+  const Outcome info = run({"info"});
+  EXPECT_EQ(info.status, 0);
+  EXPECT_THAT(info.out, testing::ContainsRegex("cuda +not available: no CUDA device; "));
+  EXPECT_THAT(info.out, testing::ContainsRegex("nccl +not available: no CUDA device"));
+}
+
+TEST_F(GpuCliTest, WhatRunsOnTheHostAloneIsRefused) {
+  emulate(2);
+  expect_refused({"train", "--transport", "nccl"}, "layers of the model run on the host");
+  expect_refused({"trace", "--transport", "nccl", "--ranks", "2", "-o", path("a.json")},
+                 "use its profiler");
+  expect_refused({"sweep", "--transport", "nccl", "--kernel", "cpu", "--ranks", "1"},
+                 "kernel 'cpu' runs on the host");
+}
+
 }  // namespace
 }  // namespace ringspan::bench

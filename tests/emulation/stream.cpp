@@ -22,8 +22,24 @@ std::shared_ptr<Queue> Queue::start() {
 
 void Queue::push(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
+  if (captured_) return captured_->push_back(std::move(task));
   tasks_.push_back(std::move(task));
   changed_.notify_one();
+}
+
+bool Queue::begin_capture() {
+  const std::lock_guard lock(mutex_);
+  if (captured_) return false;
+  captured_.emplace();
+  return true;
+}
+
+bool Queue::end_capture(std::vector<std::function<void()>>& tasks) {
+  const std::lock_guard lock(mutex_);
+  if (!captured_) return false;
+  tasks = std::move(*captured_);
+  captured_.reset();
+  return true;
 }
 
 bool Queue::idle() const {

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "comm/devices/cuda/api.hpp"
 
@@ -19,6 +21,10 @@ class Queue {
   static std::shared_ptr<Queue> start();
 
   void push(std::function<void()> task);
+  /// From now on tasks do not run: end_capture() returns them. False if that was so already, or
+  /// was not.
+  bool begin_capture();
+  bool end_capture(std::vector<std::function<void()>>& tasks);
   bool idle() const;
   void close();
 
@@ -28,6 +34,7 @@ class Queue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;  // the first one runs
+  std::optional<std::vector<std::function<void()>>> captured_;
   bool closed_ = false;
 };
 

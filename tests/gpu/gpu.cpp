@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "attention/kernels/scalar.hpp"
-#include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::gpu {
@@ -47,13 +46,6 @@ std::shared_ptr<const Gpu> first_gpu() {
 
 bool emulated(const Gpu& gpu) {
   return comm::cuda::device_name(gpu.api(), gpu.ordinal()).starts_with("Emulated");
-}
-
-std::unique_ptr<CudaDevice> make_reachable_device() {
-  const auto gpu = first_gpu();
-  return std::make_unique<CudaDevice>(
-      gpu,
-      comm::cuda::DeviceOptions{.allocator = comm::cuda::reachable_memory(gpu), .blocking = true});
 }
 
 comm::Buffer filled(CudaDevice& device, std::int64_t bytes, attention::DType dtype) {

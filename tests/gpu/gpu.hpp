@@ -19,9 +19,6 @@ std::shared_ptr<const comm::cuda::Gpu> first_gpu();
 /// Whether the driver is the one of tests/emulation: its times mean nothing, and sizes are small.
 bool emulated(const comm::cuda::Gpu& gpu);
 
-/// A device whose memory the host reaches, and that waits for whatever is queued.
-std::unique_ptr<comm::cuda::CudaDevice> make_reachable_device();
-
 /// Device memory with values of a fixed sequence, normal to look at and never denormal.
 comm::Buffer filled(comm::cuda::CudaDevice& device, std::int64_t bytes, attention::DType dtype);
 

@@ -70,8 +70,7 @@ class GpuKernelsTest : public testing::TestWithParam<std::string> {
     const OracleInputs inputs = random_inputs(problem, 1);
     const KeyBlocks blocks = key_blocks(problem, shards(c.layout, problem.sequence, c.ranks));
     try {
-      const LocalResults results = attend_on(*device_, GetParam(), problem, inputs, blocks);
-      expect_near(results, oracle(problem, inputs), c.shape.dtype);
+      expect_close(attend(GetParam(), problem, inputs, blocks), oracle(problem, inputs), problem);
       ++checked_;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::invalid_argument) throw;
@@ -81,7 +80,7 @@ class GpuKernelsTest : public testing::TestWithParam<std::string> {
 
   void SetUp() override {
     try {
-      make_kernels(GetParam(), *device_);
+      make_kernels(GetParam(), *device_for(GetParam()));
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
@@ -92,21 +91,7 @@ class GpuKernelsTest : public testing::TestWithParam<std::string> {
     if (checked_ == 0 && !refused_.empty()) ADD_FAILURE() << "every case is refused: " << refused_;
   }
 
-  const std::unique_ptr<comm::cuda::CudaDevice> device_ = gpu::make_reachable_device();
-
  private:
-  // Weights and their gradients are rounded to 16 bits before they are multiplied: in the words of
-  // the oracle eps is that of the element type; 2 for two roundings of the factors of a product.
-  static void expect_near(const LocalResults& actual, const OracleResults& expected, DType dtype) {
-    const double factor = 2 * half_ulp(dtype) / 0x1p-23;
-    const Bound stored{factor, dtype}, sums{factor};
-    EXPECT_TRUE(close("out", actual.out, expected.out, expected.out_unit, stored));
-    EXPECT_TRUE(close("lse", actual.lse, expected.lse, expected.lse_unit));
-    EXPECT_TRUE(close("dq", actual.dq, expected.dq, expected.dq_unit, sums));
-    EXPECT_TRUE(close("dk", actual.dk, expected.dk, expected.dk_unit, sums));
-    EXPECT_TRUE(close("dv", actual.dv, expected.dv, expected.dv_unit, sums));
-  }
-
   int checked_ = 0;
   std::string refused_;
 };
@@ -119,18 +104,16 @@ TEST_P(GpuKernelsTest, MatchesTheOracle) {
 }
 
 TEST_P(GpuKernelsTest, MatchesTheOracleOnLongSequences) {
-  if (gpu::emulated(device_->compute().gpu())) GTEST_SKIP() << "too long for the emulation";
+  if (gpu::emulated(*gpu::first_gpu())) GTEST_SKIP() << "too long for the emulation";
   for (const Case& c : large_cases()) check(c);
 }
 
 TEST_P(GpuKernelsTest, GivesTheSameBitsAgain) {
   const Problem problem{.shape = {1, 4, 2, 64, 64, DType::bf16},
-                        .sequence = {gpu::emulated(device_->compute().gpu()) ? 40 : 700},
+                        .sequence = {gpu::emulated(*gpu::first_gpu()) ? 40 : 700},
                         .mask = parse_mask("causal")};
   const OracleInputs inputs = random_inputs(problem, 2);
-  const auto once = [&] {
-    return attend_on(*device_, GetParam(), problem, inputs, one_key_block(problem));
-  };
+  const auto once = [&] { return attend(GetParam(), problem, inputs, one_key_block(problem)); };
   const LocalResults first = once();
   expect_same(first, once());
 }

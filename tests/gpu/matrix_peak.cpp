@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/gpu/matrix_peak.hpp"
 
-#ifdef RINGSPAN_CUDA_IMAGE
-#include RINGSPAN_CUDA_IMAGE  // unsigned long long image[], by bin2c
+namespace ringspan::gpu {
+namespace {
+
+#ifdef RINGSPAN_CUDA_MATRIX_PEAK
+#include RINGSPAN_CUDA_MATRIX_PEAK  // unsigned long long matrix_peak[], by bin2c
 #else
-static constexpr char image[] = "";
+constexpr char matrix_peak[] = "";
 #endif
 
-namespace ringspan::gpu {
+}  // namespace
 
-const void* matrix_peak_image() { return image; }
+const void* matrix_peak_image() { return matrix_peak; }
 
 }  // namespace ringspan::gpu

@@ -56,8 +56,9 @@ TEST_F(GpuSpeedTest, MatrixPeak) {
   const comm::Buffer sums = device_.allocate(threads * std::int64_t{sizeof(float)});
   const gpu::MatrixPeak task{4096, reinterpret_cast<float*>(sums.data())};
   const auto function = module.find("ringspan_matrix_peak");
-  const double seconds =
-      gpu::seconds_of(device_, [&] { module.launch(device_.compute(), function, threads, task); });
+  const double seconds = gpu::seconds_of(device_, [&] {
+    module.launch(device_.compute(), function, comm::cuda::Module::grid_of(threads), task);
+  });
   const double flops = gpu::MatrixPeak::kFlopsPerStep * static_cast<double>(task.steps) *
                        static_cast<double>(threads) / 32;
   gpu::record("mma_sync_tflops", flops / seconds * 1e-12);

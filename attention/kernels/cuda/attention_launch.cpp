@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "attention/kernels/cuda/attention_backward.cuh"
 #include "comm/error.hpp"
@@ -47,41 +46,41 @@ AttentionArguments arguments_of(const Block& block, const Tile& tile) {
 
 /// Calls visitor with the dimension as a constant.
 template <typename Visitor>
-std::size_t with_dim(int dim, const Visitor& visitor) {
+int with_dim(int dim, const Visitor& visitor) {
   if (dim == 64) return visitor(std::integral_constant<int, 64>{});
   if (dim == 128) return visitor(std::integral_constant<int, 128>{});
   return visitor(std::integral_constant<int, 256>{});
 }
 
-Launch launch_of(const Rows& rows, std::int64_t heads, std::int64_t batch,
-                 std::size_t shared_bytes) {
+comm::cuda::Grid grid_of(const Rows& rows, std::int64_t heads, std::int64_t batch,
+                         unsigned shared_bytes) {
   const std::int64_t blocks = (rows.count + kRows - 1) / kRows;
   RINGSPAN_REQUIRE(blocks < (std::int64_t{1} << 31) && heads <= 65535 && batch <= 65535,
-                   "cuda kernels: a launch of " + std::to_string(rows.count) + " rows, " +
-                       std::to_string(heads) + " heads, batch " + std::to_string(batch) +
-                       "; possible are 65535 heads and a batch of 65535 (32767 above 128 wide)");
-  return {
-      {static_cast<unsigned>(blocks), static_cast<unsigned>(heads), static_cast<unsigned>(batch)},
-      kThreads,
-      shared_bytes};
+                   "cuda kernels: a launch of ", rows.count, " rows, ", heads, " heads, batch ",
+                   batch, "; possible are 65535 heads and a batch of 65535 (32767 above 128 wide)");
+  return {static_cast<unsigned>(blocks), static_cast<unsigned>(heads), static_cast<unsigned>(batch),
+          kThreads, shared_bytes};
 }
 
-Launch backward_launch(int dim, const Rows& rows, const ConstTensorView& stay) {
-  const std::size_t bytes = with_dim(dim, [](auto d) { return sizeof(BackwardMemory<d>); });
-  const std::size_t slices = with_dim(dim, [](auto d) { return std::size_t{kSlices<d>}; });
-  return launch_of(rows, stay.heads, stay.batch * static_cast<std::int64_t>(slices), bytes);
+comm::cuda::Grid backward_grid(int dim, const Rows& rows, const ConstTensorView& stay) {
+  const std::int64_t slices = with_dim(dim, [](auto d) { return kSlices<d>; });
+  return grid_of(rows, stay.heads, stay.batch * slices, backward_shared_bytes(dim));
 }
 
 }  // namespace
 
-int kernel_dim(const Shape& shape) {
-  const std::int64_t dim = std::max(shape.head_dim, shape.value_dim);
-  RINGSPAN_REQUIRE(shape.dtype == DType::bf16 || shape.dtype == DType::f16,
-                   "cuda kernels: attention of " + std::string(name(shape.dtype)) +
-                       "; they multiply bf16 and fp16");
-  RINGSPAN_REQUIRE(dim <= 256, "cuda kernels: heads of " + std::to_string(dim) +
-                                   " elements; at most 256 are possible");
+int kernel_dim(DType dtype, std::int64_t head_dim, std::int64_t value_dim) {
+  const std::int64_t dim = std::max(head_dim, value_dim);
+  if ((dtype != DType::bf16 && dtype != DType::f16) || dim > 256) return 0;
   return dim <= 64 ? 64 : dim <= 128 ? 128 : 256;
+}
+
+unsigned forward_shared_bytes(int dim) {
+  return with_dim(dim, [](auto d) { return static_cast<int>(sizeof(ForwardMemory<d>)); });
+}
+
+unsigned backward_shared_bytes(int dim) {
+  return with_dim(dim, [](auto d) { return static_cast<int>(sizeof(BackwardMemory<d>)); });
 }
 
 AttentionArguments forward_arguments(const ForwardBlock& block, const Partial& partial,
@@ -104,17 +103,16 @@ AttentionArguments backward_arguments(const BackwardBlock& block, const TensorVi
   return arguments;
 }
 
-Launch forward_launch(int dim, const ConstTensorView& q, const Tile& tile) {
-  const std::size_t bytes = with_dim(dim, [](auto d) { return sizeof(ForwardMemory<d>); });
-  return launch_of(tile.queries, q.heads, q.batch, bytes);
+comm::cuda::Grid forward_grid(int dim, const ConstTensorView& q, const Tile& tile) {
+  return grid_of(tile.queries, q.heads, q.batch, forward_shared_bytes(dim));
 }
 
-Launch backward_queries_launch(int dim, const ConstTensorView& q, const Tile& tile) {
-  return backward_launch(dim, tile.queries, q);
+comm::cuda::Grid backward_queries_grid(int dim, const ConstTensorView& q, const Tile& tile) {
+  return backward_grid(dim, tile.queries, q);
 }
 
-Launch backward_keys_launch(int dim, const ConstTensorView& k, const Tile& tile) {
-  return backward_launch(dim, tile.keys, k);
+comm::cuda::Grid backward_keys_grid(int dim, const ConstTensorView& k, const Tile& tile) {
+  return backward_grid(dim, tile.keys, k);
 }
 
 }  // namespace ringspan::attention::cuda

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-
 #include "attention/kernels.hpp"
 #include "attention/kernels/cuda/attention_arguments.hpp"
-#include "attention/kernels/cuda/warp.cuh"
+#include "comm/devices/cuda/module.hpp"
 
 namespace ringspan::attention::cuda {
 
-/// How a kernel is to be launched.
-struct Launch {
-  Index3 grid;
-  unsigned threads;
-  std::size_t shared_bytes;
-};
+/// The largest dimension of the kernels to take: 64, 128 or 256; 0 for what they cannot multiply:
+/// wider heads, other types than bf16 and fp16.
+int kernel_dim(DType dtype, std::int64_t head_dim, std::int64_t value_dim);
 
-/// The largest dimension of the kernels to take for this shape: 64, 128 or 256. Throws
-/// invalid_argument for what they cannot do: wider heads, other types than bf16 and fp16.
-int kernel_dim(const Shape& shape);
+/// What a block of threads needs of shared memory, in bytes.
+unsigned forward_shared_bytes(int kernel_dim);
+unsigned backward_shared_bytes(int kernel_dim);
 
 /// What the kernels get for one tile of a block; views as of Kernels::forward and backward.
 AttentionArguments forward_arguments(const ForwardBlock& block, const Partial& partial,
@@ -28,8 +23,8 @@ AttentionArguments backward_arguments(const BackwardBlock& block, const TensorVi
 
 /// Of one tile of a block with these queries and keys. A tile larger than the grids of CUDA (2^31
 /// blocks along x, 65535 along y and z) throws invalid_argument.
-Launch forward_launch(int kernel_dim, const ConstTensorView& q, const Tile& tile);
-Launch backward_queries_launch(int kernel_dim, const ConstTensorView& q, const Tile& tile);
-Launch backward_keys_launch(int kernel_dim, const ConstTensorView& k, const Tile& tile);
+comm::cuda::Grid forward_grid(int kernel_dim, const ConstTensorView& q, const Tile& tile);
+comm::cuda::Grid backward_queries_grid(int kernel_dim, const ConstTensorView& q, const Tile& tile);
+comm::cuda::Grid backward_keys_grid(int kernel_dim, const ConstTensorView& k, const Tile& tile);
 
 }  // namespace ringspan::attention::cuda

@@ -3,25 +3,12 @@
 
 #include <algorithm>
 
-#include "attention/kernels/cuda/image.hpp"
+#include "attention/kernels/cuda/load_kernels.hpp"
 #include "attention/kernels/cuda/movement.hpp"
 #include "attention/kernels/run_axes.hpp"
 
 namespace ringspan::attention::cuda {
 namespace {
-
-std::shared_ptr<const comm::cuda::Gpu> gpu_with_kernels(const comm::cuda::CudaDevice& device) {
-  const auto& gpu = device.compute().shared_gpu();
-  if (!kernel_targets().empty()) return gpu;
-  try {
-    const comm::cuda::Module probe(gpu, kernel_image());
-  } catch (const Error&) {
-    throw Error(ErrorKind::not_available,
-                "this build has no kernels for GPUs, because no CUDA toolkit was found; "
-                "install one (scripts/setup --cuda) and configure again");
-  }
-  return gpu;
-}
 
 /// The view with its axes joined.
 template <typename Void>
@@ -31,19 +18,6 @@ BasicTensorView<Void> with_axes(BasicTensorView<Void> view, const RunAxes& axes)
   return view;
 }
 
-/// Whether each run of a view can be moved kVector elements at a time.
-bool takes_vectors(const ConstTensorView& view) {
-  const auto alignment = std::min<std::int64_t>(16, kVector * element_bytes(view.dtype));
-  const auto whole = [](std::int64_t count, std::int64_t stride) {
-    return count == 1 || stride % kVector == 0;
-  };
-  return view.head_dim % kVector == 0 &&
-         reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(alignment) ==
-             0 &&
-         whole(view.batch, view.batch_stride) && whole(view.tokens, view.token_stride) &&
-         whole(view.heads, view.head_stride);
-}
-
 Move joined_move(const ConstTensorView& from, const TensorView& to) {
   const RunAxes axes = joined(from, to);
   Move move{with_axes(from, axes), with_axes(to, axes), 1};
@@ -51,16 +25,11 @@ Move joined_move(const ConstTensorView& from, const TensorView& to) {
   return move;
 }
 
-void require_plain(const char* operation, const ConstTensorView& view) {
-  RINGSPAN_REQUIRE(view.dtype != DType::reproducible, operation,
-                   ": GPUs have no reproducible sums; choose fp64, fp32, bf16 or fp16");
-}
-
 }  // namespace
 
 DeviceMovement::DeviceMovement(comm::cuda::CudaDevice& device)
     : device_(device),
-      module_(gpu_with_kernels(device), kernel_image()),
+      module_(load_movement(device.compute().shared_gpu())),
       copy_(module_.find("ringspan_copy")),
       accumulate_(module_.find("ringspan_accumulate")),
       fill_(module_.find("ringspan_fill")),
@@ -70,7 +39,7 @@ DeviceMovement::DeviceMovement(comm::cuda::CudaDevice& device)
 template <typename Task>
 void DeviceMovement::launch(comm::cuda::FunctionHandle function, std::int64_t threads,
                             const Task& task) {
-  module_.launch(device_.compute(), function, threads, task);
+  module_.launch(device_.compute(), function, comm::cuda::Module::grid_of(threads), task);
   device_.queued();
 }
 

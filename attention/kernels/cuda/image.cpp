@@ -4,11 +4,12 @@
 namespace ringspan::attention::cuda {
 namespace {
 
-#ifdef RINGSPAN_CUDA_IMAGE
-#include RINGSPAN_CUDA_IMAGE  // unsigned long long image[], by bin2c
+#ifdef RINGSPAN_CUDA_TARGETS
+#include RINGSPAN_CUDA_ATTENTION  // unsigned long long attention[], by bin2c
+#include RINGSPAN_CUDA_MOVEMENT
 constexpr std::string_view kTargets = RINGSPAN_CUDA_TARGETS;
 #else
-constexpr char image[] = "";
+constexpr char attention[] = "", movement[] = "";
 constexpr std::string_view kTargets;
 #endif
 
@@ -16,6 +17,7 @@ constexpr std::string_view kTargets;
 
 std::string_view kernel_targets() { return kTargets; }
 
-const void* kernel_image() { return image; }
+const void* movement_image() { return movement; }
+const void* attention_image() { return attention; }
 
 }  // namespace ringspan::attention::cuda

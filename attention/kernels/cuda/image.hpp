@@ -9,8 +9,10 @@ namespace ringspan::attention::cuda {
 /// found.
 std::string_view kernel_targets();
 
-/// The kernels for all GPUs, to be loaded by the driver; without kernel_targets() an empty text,
-/// which no driver takes but the emulated one, whose kernels are its own.
-const void* kernel_image();
+/// The kernels of movement.cu and of attention.cu for all GPUs, to be loaded by the driver; without
+/// kernel_targets() empty texts, which no driver takes but the emulated one, whose kernels are its
+/// own.
+const void* movement_image();
+const void* attention_image();
 
 }  // namespace ringspan::attention::cuda

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-// What cuDNN's headers declare of its graph interface, as far as it is used here. Names and values are
-// those of cudnn_graph.h, version 9.28, which later ones of version 9 keep.
+// What cuDNN's headers declare of its graph interface, as far as it is used here. Names and values
+// are those of cudnn_graph.h, version 9.28, which later ones of version 9 keep.
 struct CUstream_st;
 struct cudnnContext;
 
@@ -87,9 +87,9 @@ enum class Attribute : int {  // cudnnBackendAttributeName_t
   softmax_base_2 = 3106,
 };
 
-inline constexpr int kFloat = 0, kHalf = 2, kInt32 = 4, kBfloat16 = 9;   // cudnnDataType_t
-inline constexpr int kGreater = 302, kGreaterOrEqual = 303;              // cudnnPointwiseMode_t
-inline constexpr int kModeFallback = 2, kModeA = 3;                      // cudnnBackendHeurMode_t
+inline constexpr int kFloat = 0, kHalf = 2, kInt32 = 4, kBfloat16 = 9;  // cudnnDataType_t
+inline constexpr int kGreater = 302, kGreaterOrEqual = 303;             // cudnnPointwiseMode_t
+inline constexpr int kModeFallback = 2, kModeA = 3;                     // cudnnBackendHeurMode_t
 
 /// cuDNN's functions. Filled from libcudnn.so.9; each is named in api.cpp.
 struct Api {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/cudnn/forward_graph.hpp"
 
-#include <utility>
+#include <tuple>
 
 namespace ringspan::attention::cudnn {
 namespace {
 
-constexpr std::int64_t kFirstScores = 100;                    // ids of the scores between masks
+constexpr std::int64_t kFirstScores = 100;  // ids of the scores between masks
 constexpr std::int64_t kSoftmaxIn = 200, kSoftmaxOut = 201;
 
 using Sizes = std::vector<std::int64_t>;
@@ -33,8 +33,7 @@ ForwardGraph::ForwardGraph(std::shared_ptr<const Api> api, const ForwardShape& s
   attention.set(Attribute::attention_v, input(Id::v, s.kv_heads, s.keys, s.value_dim, s.v));
   const ForwardShape::Strides packed{s.queries * s.heads * s.value_dim, s.heads * s.value_dim,
                                      s.value_dim};
-  attention.set(Attribute::attention_out,
-                input(Id::out, s.heads, s.queries, s.value_dim, packed));
+  attention.set(Attribute::attention_out, input(Id::out, s.heads, s.queries, s.value_dim, packed));
   attention.set(Attribute::attention_scale, value(Id::scale, kFloat));
   add_softmax(attention);
   if (s.lower || s.upper) add_mask(attention);
@@ -75,10 +74,10 @@ void ForwardGraph::add_softmax(Descriptor& attention) {
   Descriptor& softmax = add(Kind::softmax);
   softmax.set(Attribute::softmax_in, scores(kSoftmaxIn));
   softmax.set(Attribute::softmax_out, scores(kSoftmaxOut));
-  softmax.set(Attribute::softmax_statistics,
-              tensor(static_cast<std::int64_t>(Id::statistics), kFloat,
-                     {s.batch, s.heads, s.queries, 1}, {s.queries * s.heads, 1, s.heads, 1},
-                     Place::device));
+  softmax.set(
+      Attribute::softmax_statistics,
+      tensor(static_cast<std::int64_t>(Id::statistics), kFloat, {s.batch, s.heads, s.queries, 1},
+             {s.queries * s.heads, 1, s.heads, 1}, Place::device));
   softmax.set(Attribute::softmax_base_2, Type::boolean, yes);
   softmax.finalize("softmax");
   attention.set(Attribute::attention_softmax, softmax);

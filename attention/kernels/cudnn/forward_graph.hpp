@@ -11,8 +11,8 @@
 
 namespace ringspan::attention::cudnn {
 
-/// What a graph is made for. Strides count elements and those of tokens contain the step of the tile;
-/// results are packed.
+/// What a graph is made for. Strides count elements and those of tokens contain the step of the
+/// tile; results are packed.
 struct ForwardShape {
   struct Strides {
     std::int64_t batch = 0, token = 0, head = 0;
@@ -31,9 +31,10 @@ struct ForwardShape {
 /// The tensors of the graph.
 enum class Id : std::int64_t { q = 1, k, v, out, statistics, scale, fill, right_shift, left_bound };
 
-/// One tile of attention as cuDNN has it: out [batch][queries][heads][value_dim] in the dtype, divided,
-/// and statistics = log2 sum exp [batch][queries][heads] in fp32. Of the band lo <= j - i <= hi,
-/// right_shift is hi and left_bound 1 - lo: values of the host, as scale and fill (-inf) are.
+/// One tile of attention as cuDNN has it: out [batch][queries][heads][value_dim] in the dtype,
+/// divided, and statistics = log2 sum exp [batch][queries][heads] in fp32. Of the band lo <= j - i
+/// <= hi, right_shift is hi and left_bound 1 - lo: values of the host, as scale and fill (-inf)
+/// are.
 class ForwardGraph {
  public:
   ForwardGraph(std::shared_ptr<const Api> api, const ForwardShape& shape);

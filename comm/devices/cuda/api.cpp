@@ -27,6 +27,7 @@ void find_devices(const DynamicLibrary& library, Api& api) {
   library.find(api.device_count, "cuDeviceGetCount");
   library.find(api.device_name, "cuDeviceGetName");
   library.find(api.device_attribute, "cuDeviceGetAttribute");
+  library.find(api.total_memory, "cuDeviceTotalMem_v2");
   library.find(api.can_access_peer, "cuDeviceCanAccessPeer");
   library.find(api.retain_primary_context, "cuDevicePrimaryCtxRetain");
   library.find(api.release_primary_context, "cuDevicePrimaryCtxRelease_v2");
@@ -77,7 +78,17 @@ void find_modules(const DynamicLibrary& library, Api& api) {
   library.find(api.load_module, "cuModuleLoadData");
   library.find(api.unload_module, "cuModuleUnload");
   library.find(api.find_function, "cuModuleGetFunction");
+  library.find(api.set_function_attribute, "cuFuncSetAttribute");
   library.find(api.launch, "cuLaunchKernel");
+}
+
+void find_graphs(const DynamicLibrary& library, Api& api) {
+  library.find(api.begin_capture, "cuStreamBeginCapture_v2");
+  library.find(api.end_capture, "cuStreamEndCapture");
+  library.find(api.instantiate_graph, "cuGraphInstantiateWithFlags");
+  library.find(api.launch_graph, "cuGraphLaunch");
+  library.find(api.destroy_executable, "cuGraphExecDestroy");
+  library.find(api.destroy_graph, "cuGraphDestroy");
 }
 
 }  // namespace
@@ -90,6 +101,7 @@ std::shared_ptr<const Api> load_cuda() {
   find_memory(library, *api);
   find_sharing(library, *api);
   find_modules(library, *api);
+  find_graphs(library, *api);
 
   const Status status = api->init(0);
   if (status == kErrorNoDevice) throw Error(ErrorKind::not_available, "no CUDA device");
@@ -120,6 +132,12 @@ std::string device_name(const Api& api, Ordinal device) {
   check(api, api.device_attribute(&major, kComputeCapabilityMajor, device), "cuDeviceGetAttribute");
   check(api, api.device_attribute(&minor, kComputeCapabilityMinor, device), "cuDeviceGetAttribute");
   return concat(text.data(), " (sm_", major, minor, ")");
+}
+
+std::int64_t device_memory(const Api& api, Ordinal device) {
+  std::size_t bytes = 0;
+  check(api, api.total_memory(&bytes, device), "cuDeviceTotalMem");
+  return static_cast<std::int64_t>(bytes);
 }
 
 void check(const Api& api, Status status, const char* call) {

@@ -15,6 +15,8 @@ struct CUevent_st;
 struct CUmemPoolHandle_st;
 struct CUmod_st;
 struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 namespace ringspan::comm::cuda {
 
@@ -27,16 +29,20 @@ using EventHandle = CUevent_st*;
 using PoolHandle = CUmemPoolHandle_st*;
 using ModuleHandle = CUmod_st*;
 using FunctionHandle = CUfunc_st*;
+using GraphHandle = CUgraph_st*;
+using ExecutableHandle = CUgraphExec_st*;  // CUgraphExec
 
 inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
 inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
 inline constexpr Status kErrorAlreadyMapped = 208;  // CUDA_ERROR_ALREADY_MAPPED
 inline constexpr Status kErrorNotReady = 600;       // CUDA_ERROR_NOT_READY
 inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr int kCaptureThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kHostAllocPortable = 1;   // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr int kComputeCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_..._MAJOR
 inline constexpr int kComputeCapabilityMinor = 76;
+inline constexpr int kMaxDynamicSharedBytes = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_...
 inline constexpr int kPoolReleaseThreshold = 4;     // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 inline constexpr unsigned kHostRegisterMapped = 3;  // CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP
 inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ, which wraps
@@ -80,6 +86,7 @@ struct Api {
   Status (*device_count)(int* count);
   Status (*device_name)(char* name, int bytes, Ordinal);
   Status (*device_attribute)(int* value, int attribute, Ordinal);
+  Status (*total_memory)(std::size_t* bytes, Ordinal);
   Status (*can_access_peer)(int* can, Ordinal, Ordinal peer);
 
   Status (*retain_primary_context)(ContextHandle*, Ordinal);
@@ -126,9 +133,17 @@ struct Api {
   Status (*load_module)(ModuleHandle*, const void* image);
   Status (*unload_module)(ModuleHandle);
   Status (*find_function)(FunctionHandle*, ModuleHandle, const char* name);
+  Status (*set_function_attribute)(FunctionHandle, int attribute, int value);
   Status (*launch)(FunctionHandle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                    StreamHandle, void** arguments, void** extra);
+
+  Status (*begin_capture)(StreamHandle, int mode);
+  Status (*end_capture)(StreamHandle, GraphHandle*);
+  Status (*instantiate_graph)(ExecutableHandle*, GraphHandle, unsigned long long flags);
+  Status (*launch_graph)(ExecutableHandle, StreamHandle);
+  Status (*destroy_executable)(ExecutableHandle);
+  Status (*destroy_graph)(GraphHandle);
 };
 
 /// The driver, initialised. Throws not_available with the reason: no driver, one that is too old,
@@ -139,6 +154,9 @@ int device_count(const Api& api);
 
 /// "NVIDIA H100 80GB HBM3 (sm_90)"
 std::string device_name(const Api& api, Ordinal device);
+
+/// Bytes, free or not.
+std::int64_t device_memory(const Api& api, Ordinal device);
 
 /// Throws system, in the driver's own words, unless the call has succeeded.
 void check(const Api& api, Status status, const char* call);

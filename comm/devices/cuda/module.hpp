@@ -8,6 +8,13 @@
 
 namespace ringspan::comm::cuda {
 
+/// Blocks along x, y and z; threads of each along x, and their dynamic shared memory.
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+  unsigned threads = 1;
+  unsigned shared_bytes = 0;
+};
+
 /// Kernels of one image (a fat binary, a cubin or PTX), loaded on one GPU.
 class Module {
  public:
@@ -17,21 +24,25 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// Lives as long as the module. Throws system if there is none of this name.
-  FunctionHandle find(const char* name) const;
+  /// Lives as long as the module. Throws system if there is none of this name, or if no block of it
+  /// can have that much dynamic shared memory; none above 48 KiB has more than was asked for here.
+  FunctionHandle find(const char* name, unsigned shared_bytes = 0) const;
 
-  /// Queues `function` for at least so many threads along x, in blocks of kBlock; the kernel itself
-  /// leaves out those beyond. Its one parameter, `argument`, is copied before this returns.
+  /// Queues `function`, unless there are no blocks. Its one parameter, `argument`, is copied before
+  /// this returns.
   template <typename Argument>
-  void launch(const Stream& stream, FunctionHandle function, std::int64_t threads,
+  void launch(const Stream& stream, FunctionHandle function, const Grid& grid,
               Argument argument) const {
-    launch_with(stream, function, threads, &argument);
+    launch_with(stream, function, grid, &argument);
   }
 
+  /// For at least so many threads along x, in blocks of kBlock; the kernel itself leaves out those
+  /// beyond. Throws invalid_argument if a GPU cannot start so many at once.
+  static Grid grid_of(std::int64_t threads);
   static constexpr int kBlock = 256;
 
  private:
-  void launch_with(const Stream& stream, FunctionHandle function, std::int64_t threads,
+  void launch_with(const Stream& stream, FunctionHandle function, const Grid& grid,
                    void* argument) const;
 
   const std::shared_ptr<const Gpu> gpu_;

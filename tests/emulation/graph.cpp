@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of the emulated driver: what was queued on one stream while it was captured.
+#include <functional>
+#include <vector>
+
+#include "tests/emulation/faults.hpp"
+#include "tests/emulation/stream.hpp"
+
+using namespace ringspan::comm::cuda;
+
+struct CUgraph_st {
+  std::vector<std::function<void()>> tasks;
+};
+
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> tasks;
+};
+
+extern "C" {
+
+constexpr Status kInvalidHandle = 400, kIllegalState = 401;
+
+Status cuStreamBeginCapture_v2(StreamHandle stream, int) {
+  if (const Status status = emulation_injected("cuStreamBeginCapture")) return status;
+  if (!stream) return kInvalidHandle;
+  return stream->queue->begin_capture() ? kSuccess : kIllegalState;
+}
+
+Status cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
+  if (!stream) return kInvalidHandle;
+  std::vector<std::function<void()>> tasks;
+  if (!stream->queue->end_capture(tasks)) return kIllegalState;
+  if (const Status status = emulation_injected("cuStreamEndCapture")) return status;
+  *graph = new CUgraph_st{std::move(tasks)};
+  return kSuccess;
+}
+
+Status cuGraphInstantiateWithFlags(ExecutableHandle* executable, GraphHandle graph,
+                                   unsigned long long) {
+  if (const Status status = emulation_injected("cuGraphInstantiateWithFlags")) return status;
+  if (!graph) return kInvalidHandle;
+  *executable = new CUgraphExec_st{graph->tasks};
+  return kSuccess;
+}
+
+Status cuGraphLaunch(ExecutableHandle executable, StreamHandle stream) {
+  if (const Status status = emulation_injected("cuGraphLaunch")) return status;
+  if (!executable || !stream) return kInvalidHandle;
+  for (const auto& task : executable->tasks) stream->queue->push(task);
+  return kSuccess;
+}
+
+Status cuGraphExecDestroy(ExecutableHandle executable) {
+  delete executable;
+  return kSuccess;
+}
+
+Status cuGraphDestroy(GraphHandle graph) {
+  delete graph;
+  return kSuccess;
+}
+}
