@@ -99,6 +99,8 @@ namespace {
 
 /// Of GPUs bandwidths count and not what the host does between messages.
 int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
+  RINGSPAN_REQUIRE(options.json.empty(),
+                   "--json: has costs of messages that the host moves; of GPUs ", "take --cluster");
   comm::LaunchOptions launch = comm::launch_options_from_environment();
   const comm::Backend& backend = comm::backend(options.transport);
   const int all = backend.process ? backend.process().size : 1;
