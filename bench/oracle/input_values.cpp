@@ -10,7 +10,7 @@ namespace ringspan::bench {
 namespace {
 
 constexpr std::int64_t kStaged = 1 << 20;  // values
-constexpr double kDeadline = 60;           // seconds, of a copy
+constexpr double kFillDeadline = 60;           // seconds, of a copy
 
 /// What the host writes and kernels of the device read. On the host it is not counted.
 class Staging {
@@ -65,7 +65,7 @@ void InputValues::fill(InputTensor tensor, const attention::Shard& shard,
       kernels.copy(attention::ConstTensorView::packed(staging.values(), attention::DType::f32, 1,
                                                       tokens.tokens, to.heads, to.head_dim),
                    tokens);
-      device.synchronize(kDeadline);
+      device.synchronize(kFillDeadline);
     }
   }
 }

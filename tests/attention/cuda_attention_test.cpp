@@ -25,21 +25,29 @@ struct Case {
   bool sinks = false;
 };
 
+constexpr DType bf16 = DType::bf16, f16 = DType::f16, f32 = DType::f32, f64 = DType::f64;
+
 std::vector<Case> cases() {
-  constexpr DType bf16 = DType::bf16, f16 = DType::f16, f32 = DType::f32, f64 = DType::f64;
   return {
       {"one_token", 1, {1, 2, 1, 6, 6, bf16}, "causal"},
-      {"narrow", 37, {2, 4, 2, 6, 10, f16}, "causal"},
+      {"narrow", 19, {2, 2, 1, 6, 10, f16}, "causal"},
+      {"head_dim_72", 12, {1, 2, 1, 72, 40, bf16}, "window:5:3", 2.0},
+      {"head_dim_264", 20, {1, 2, 1, 264, 8, bf16}, "causal"},
+      {"fp32", 50, {2, 4, 2, 24, 40, f32}, "window:20:3", 2.5},
+      {"fp64", 33, {1, 2, 2, 7, 5, f64}, "causal"},
+      {"sinks", 10, {2, 2, 1, 16, 16, bf16}, "causal", {}, 1, {}, {}, true},
+  };
+}
+
+/// More than one block of threads: what an emulator takes long for.
+std::vector<Case> larger_cases() {
+  return {
       {"two_blocks", 130, {1, 1, 1, 64, 64, bf16}, "causal"},
       {"full_fp16", 70, {2, 1, 1, 64, 72, f16}, "full"},
       {"head_dim_72", 67, {1, 2, 1, 72, 72, bf16}, "window:20:3"},
       {"head_dim_128", 66, {1, 2, 2, 128, 64, f16}, "causal", 2.0},
       {"value_dim_128", 45, {1, 3, 1, 33, 128, bf16}, "full", 3.0},
-      {"head_dim_256", 20, {1, 1, 1, 256, 160, bf16}, "causal"},
-      {"head_dim_264", 20, {1, 2, 1, 264, 8, bf16}, "causal"},
-      {"fp32", 50, {2, 4, 2, 24, 40, f32}, "window:20:3", 2.5},
-      {"fp64", 33, {1, 2, 2, 7, 5, f64}, "causal"},
-      {"sinks", 40, {2, 2, 1, 16, 16, bf16}, "causal", {}, 1, {}, {}, true},
+      {"head_dim_256", 66, {1, 1, 1, 256, 160, bf16}, "causal"},
       {"striped", 91, {1, 4, 1, 16, 24, bf16}, "causal", {}, 3, LayoutKind::striped},
       {"documents",
        120,
@@ -64,6 +72,8 @@ class CudaAttentionTest : public testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(Cases, CudaAttentionTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Soak, CudaAttentionTest, testing::ValuesIn(larger_cases()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(CudaAttentionTest, MatchesTheOracle) {
   const Problem problem = problem_of(GetParam());
@@ -75,7 +85,7 @@ TEST_P(CudaAttentionTest, MatchesTheOracle) {
 
 TEST(CudaAttentionRepeatTest, GivesTheSameBitsEveryTime) {
   const Problem problem =
-      problem_of({"", 70, {1, 2, 1, 20, 24, DType::bf16}, "causal", {}, 1, {}, {}, true});
+      problem_of({"", 24, {1, 2, 1, 20, 24, bf16}, "causal", {}, 1, {}, {}, true});
   const OracleInputs inputs = random_inputs(problem, 2);
   const KeyBlocks blocks = key_blocks(problem, shards(LayoutKind::zigzag, problem.sequence, 2));
   expect_same(attend("cuda", problem, inputs, blocks), attend("cuda", problem, inputs, blocks));
@@ -125,31 +135,18 @@ INSTANTIATE_TEST_SUITE_P(Transports, CudaScheduleTest, testing::Values("nccl", "
 #endif
 
 TEST_P(CudaScheduleTest, TensorCoresMatchTheOracle) {
-  const Problem problem = make_problem("documents+causal", 29,
-                                       {.batch = 2,
-                                        .heads = 4,
-                                        .kv_heads = 2,
-                                        .head_dim = 6,
-                                        .value_dim = 10,
-                                        .dtype = DType::bf16});
-  EXPECT_TRUE(matches_oracle({"zigzag"}, problem, 3));
-  EXPECT_TRUE(matches_oracle({"usp", {.ulysses_degree = 2}}, problem, 4));
+  const Shape shape{.heads = 2, .kv_heads = 1, .head_dim = 6, .value_dim = 10, .dtype = bf16};
+  EXPECT_TRUE(matches_oracle({"zigzag"}, make_problem("causal", 13, shape), 2));
 }
 
 TEST_P(CudaScheduleTest, PlainKernelsMatchTheOracle) {
-  Problem problem = make_problem("window:7:3", 64,
-                                 {.batch = 2,
-                                  .heads = 6,
-                                  .kv_heads = 3,
-                                  .head_dim = 24,
-                                  .value_dim = 16,
-                                  .dtype = DType::f32});
+  Problem problem = make_problem(
+      "window:7:3", 29,
+      {.batch = 2, .heads = 6, .kv_heads = 3, .head_dim = 24, .value_dim = 16, .dtype = f32});
   problem.sinks = true;
-  for (const int ranks : {1, 2, 5}) {
-    for (const NamedSchedule& schedule : every_schedule(ranks, problem.mask)) {
-      if (schedule.name == "ring_self_attention") continue;  // needs kernels with scores()
-      EXPECT_TRUE(matches_oracle(schedule, problem, ranks)) << describe(schedule) << ' ' << ranks;
-    }
+  for (const NamedSchedule& schedule : every_schedule(3, problem.mask)) {
+    if (schedule.name == "ring_self_attention") continue;  // needs kernels with scores()
+    EXPECT_TRUE(matches_oracle(schedule, problem, 3)) << describe(schedule);
   }
 }
 
@@ -174,6 +171,24 @@ TEST(CudaGraphTest, APlansForwardGivesTheBitsOfAnOrdinaryOne) {
     device.synchronize(20);
     EXPECT_TRUE(same_bits("out", read(tensors.out), out));
     EXPECT_TRUE(same_bits("lse", read(tensors.lse), lse));
+  });
+}
+
+TEST(CudaGraphTest, MessagesAreRefused) {
+  const Problem problem = make_problem("causal", 4, {.head_dim = 2, .value_dim = 2});
+  const OracleInputs inputs = random_inputs(problem, 4);
+  comm::launch("nccl", {.ranks = 2, .deadline = 20}, [&](const comm::Communicator& comm) {
+    auto& device = dynamic_cast<comm::cuda::CudaDevice&>(comm.device());
+    const auto kernels = make_kernels("cuda", device);
+    const auto schedule = make_schedule("ring", comm, *kernels);
+    const auto plan = schedule->plan(problem);
+    const RankTensors tensors(device, problem, schedule->shard(problem.sequence), inputs);
+    EXPECT_THAT(
+        [&] {
+          comm::cuda::Graph(device,
+                            [&] { plan->forward(tensors.inputs(), tensors.outputs(), nullptr); });
+        },
+        testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be part of a graph")));
   });
 }
 

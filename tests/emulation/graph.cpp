@@ -20,6 +20,12 @@ extern "C" {
 
 constexpr Status kInvalidHandle = 400, kIllegalState = 401;
 
+Status cuStreamIsCapturing(StreamHandle stream, int* status) {
+  if (!stream) return kInvalidHandle;
+  *status = stream->queue->capturing() ? 1 : 0;
+  return kSuccess;
+}
+
 Status cuStreamBeginCapture_v2(StreamHandle stream, int) {
   if (const Status status = emulation_injected("cuStreamBeginCapture")) return status;
   if (!stream) return kInvalidHandle;

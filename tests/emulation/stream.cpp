@@ -34,6 +34,11 @@ bool Queue::begin_capture() {
   return true;
 }
 
+bool Queue::capturing() const {
+  const std::lock_guard lock(mutex_);
+  return captured_.has_value();
+}
+
 bool Queue::end_capture(std::vector<std::function<void()>>& tasks) {
   const std::lock_guard lock(mutex_);
   if (!captured_) return false;
@@ -99,7 +104,8 @@ std::shared_ptr<Mark> last_record(EventHandle event) {
 
 extern "C" {
 
-constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
+constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400,
+                 kCaptureUnsupported = 900;
 
 Status cuStreamCreate(StreamHandle* stream, unsigned) {
   if (const Status status = emulation_injected("cuStreamCreate")) return status;
@@ -118,6 +124,7 @@ Status cuStreamDestroy_v2(StreamHandle stream) {
 Status cuStreamQuery(StreamHandle stream) {
   if (const Status status = emulation_injected("cuStreamQuery")) return status;
   if (!stream) return kInvalidHandle;
+  if (stream->queue->capturing()) return kCaptureUnsupported;
   return stream->queue->idle() ? kSuccess : kErrorNotReady;
 }
 

@@ -24,6 +24,7 @@ class Queue {
   /// From now on tasks do not run: end_capture() returns them. False if that was so already, or
   /// was not.
   bool begin_capture();
+  bool capturing() const;
   bool end_capture(std::vector<std::function<void()>>& tasks);
   bool idle() const;
   void close();

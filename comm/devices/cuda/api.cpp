@@ -83,6 +83,7 @@ void find_modules(const DynamicLibrary& library, Api& api) {
 }
 
 void find_graphs(const DynamicLibrary& library, Api& api) {
+  library.find(api.is_capturing, "cuStreamIsCapturing");
   library.find(api.begin_capture, "cuStreamBeginCapture_v2");
   library.find(api.end_capture, "cuStreamEndCapture");
   library.find(api.instantiate_graph, "cuGraphInstantiateWithFlags");

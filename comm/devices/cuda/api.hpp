@@ -138,6 +138,7 @@ struct Api {
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                    StreamHandle, void** arguments, void** extra);
 
+  Status (*is_capturing)(StreamHandle, int* status);  // 0: no
   Status (*begin_capture)(StreamHandle, int mode);
   Status (*end_capture)(StreamHandle, GraphHandle*);
   Status (*instantiate_graph)(ExecutableHandle*, GraphHandle, unsigned long long flags);

@@ -81,6 +81,12 @@ void Stream::write_value(Address address, std::uint32_t value) const {
   gpu_->check(gpu_->api().write_value(handle_, address, value, 0), "cuStreamWriteValue32");
 }
 
+bool Stream::capturing() const {
+  int status = 0;
+  gpu_->check(gpu_->api().is_capturing(handle_, &status), "cuStreamIsCapturing");
+  return status != 0;
+}
+
 bool Stream::idle() const {
   const Status status = gpu_->api().stream_query(handle_);
   if (status == kErrorNotReady) return false;

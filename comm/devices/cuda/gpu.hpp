@@ -83,6 +83,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void wait_value(Address address, std::uint32_t value) const;
   /// Writes it behind all that was queued before, as whoever reads it sees it.
   void write_value(Address address, std::uint32_t value) const;
+  /// What is queued does not run, but becomes part of a Graph.
+  bool capturing() const;
   /// Everything queued so far has run. Throws system if some of it has failed.
   bool idle() const;
 

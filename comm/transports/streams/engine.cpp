@@ -49,6 +49,11 @@ void Engine::connect() {
   connected_ = true;
 }
 
+void Engine::require_no_capture(std::string_view operation) const {
+  RINGSPAN_REQUIRE(!device_.compute().capturing(), operation,
+                   ": messages cannot be part of a graph; ranks agree anew on each");
+}
+
 std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
                                         std::int64_t sequence, std::string_view name,
                                         std::span<Send> sends, std::span<Recv> recvs) {

@@ -52,6 +52,8 @@ class Engine {
 
   /// Throws the first failure of the world, if there is one.
   void require_working();
+  /// Throws invalid_argument where a graph is captured.
+  void require_no_capture(std::string_view operation) const;
   void delay_for_debugging();
 
   /// The rank's function has ended: waits for what is queued, and throws what has failed there.

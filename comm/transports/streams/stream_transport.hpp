@@ -25,6 +25,7 @@ class StreamTransport final : public Transport {
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
     engine_->require_working();
     require_valid(operation, sends, recvs, size(), false);
+    engine_->require_no_capture(operation);
     engine_->delay_for_debugging();
     auto posted = engine_->post(channel_, channel_->posted[rank_]++, operation, sends, recvs);
     if (posted->done()) return {};
