@@ -224,7 +224,8 @@ class PassTraffic {
     const Group ring = ring_group(groups);
     if (ulysses.size() == 1) return ring_pass(problem_, ring);
     const bool forward = pass_ == Pass::forward;
-    const UlyssesExchanges exchanges{forward, options_.all_to_all, choice_.head_groups, with_lse_};
+    const UlyssesExchanges exchanges{forward, options_.all_to_all, choice_.head_groups, with_lse_,
+                                     options_.resends};
     Traffic traffic = ulysses_traffic(exchanges, problem_.shape, ring_->tokens(ring.rank), ulysses);
     const auto heads = grouped_heads(problem_.shape, ulysses.size(), choice_.head_groups);
     for (const HeadShare& group : heads[ulysses.rank]) {  // each goes around the ring by itself

@@ -57,7 +57,7 @@ std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kern
                                 ? one_ring(ring)
                                 : two_rings(ring, usp_ring_order(options.inner_ring, places(ring)));
   return make_ulysses(ulysses, kernels, make_ring(levels, kernels, choice.layout, options.backward),
-                      options.all_to_all, choice.head_groups);
+                      options.all_to_all, choice.head_groups, options.resends);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ std::unique_ptr<Schedule> make_schedule(std::string_view name, const comm::Commu
   }
   const comm::Communicator alone = comm.split(comm.rank(), 0);
   return make_ulysses(comm, kernels, make_ring(alone, kernels, layout), options.all_to_all,
-                      choice.head_groups);
+                      choice.head_groups, options.resends);
 }
 
 }  // namespace ringspan::attention

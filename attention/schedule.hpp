@@ -138,10 +138,12 @@ std::unique_ptr<Schedule> make_halo(comm::Communicator comm, Kernels& kernels);
 /// Heads <-> tokens all-to-all in `comm` around `inner`, each rank's heads attending over the inner
 /// shard that the group shares. Every inner schedule works; over a one-rank ring this is plain
 /// Ulysses. Heads go through it in as many groups, or as the rank with the fewest heads has: while
-/// attention works on one, the next moves in and the one before moves out.
+/// attention works on one, the next moves in and the one before moves out. A Saved holds the heads'
+/// q, k, v and out, or, where the backward pass resends these, nothing but what `inner` saves.
 std::unique_ptr<Schedule> make_ulysses(comm::Communicator comm, Kernels& kernels,
                                        std::unique_ptr<Schedule> inner,
-                                       comm::AllToAllAlgorithm algorithm, int head_groups = 1);
+                                       comm::AllToAllAlgorithm algorithm, int head_groups = 1,
+                                       bool resends = false);
 
 /// Which of the two dimensions of usp stays inside a NUMA domain or node; the other goes across.
 enum class Placement { ulysses_inner, ring_inner };
@@ -158,6 +160,9 @@ struct ScheduleOptions {
   int inner_ring = 0;
   BackwardForm backward = BackwardForm::kv;
   int head_groups = 0;  // ulysses_overlapped and usp. 0: what the name implies
+  /// ulysses, ulysses_overlapped and usp: the backward pass sends q, k, v and out to the heads
+  /// again, instead of keeping them there (as LoongTrain's Selective Checkpoint++ does).
+  bool resends = false;
 };
 
 /// A named combination of the above, and what it leaves to ScheduleOptions.

@@ -31,17 +31,22 @@ void print_link(const char* name, const comm::LinkCosts& link) {
 }
 
 void print(const ProbedCosts& probed) {
-  const auto& [inter, intra, copy, operation, overlap] = probed.costs;
+  const auto& [inter, intra, copy, operation, overlap, trials] = probed.costs;
   fmt::print("{:<16} {:>10} {:>16} {:>12}\n", "", "latency us", "per message us", "GB/s a rank");
   if (probed.nodes > 1) print_link("between nodes", inter);
   if (probed.ranks_per_node > 1) print_link("inside a node", intra);
   fmt::print("{:<16} {:>10} {:>16} {:>12.3f}\n", "copy", "", "", 1e-9 / copy);
+  if (trials.count > 0)
+    fmt::print("\n{:<24} {:>12} {:>16}\n", "all-to-all, B per pair", "direct us",
+               "hierarchical us");
+  for (const auto& [bytes, direct, hierarchical] : trials.all())
+    fmt::print("{:<24} {:>12.1f} {:>16.1f}\n", bytes, direct * 1e6, hierarchical * 1e6);
   fmt::print("{}\n", summary(probed));
 }
 
 /// A cluster whose GPUs are these ranks. What was not measured, or is not there, costs nothing.
 comm::Cluster cluster_of(const ProbedCosts& probed) {
-  const auto& [inter, intra, copy, operation, overlap] = probed.costs;
+  const auto& [inter, intra, copy, operation, overlap, trials] = probed.costs;
   const Machine machine = this_machine();
   comm::Cluster cluster;
   cluster.nodes = probed.nodes;

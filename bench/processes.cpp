@@ -5,8 +5,10 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <mutex>
 #include <optional>
 
+#include "bench/run/simulation_process.hpp"
 #include "comm/collectives.hpp"
 #include "comm/error.hpp"
 
@@ -17,7 +19,10 @@ namespace {
 void run_answering(const comm::Communicator& comm, const std::function<void()>& body) {
   constexpr std::chrono::milliseconds kBetweenAnswers{5};
   std::future<void> done = std::async(std::launch::async, body);
-  while (done.wait_for(kBetweenAnswers) != std::future_status::ready) comm.device().poll();
+  while (done.wait_for(kBetweenAnswers) != std::future_status::ready) {
+    const std::lock_guard no_copies(starting_copies());  // MPI and UCX have locks of their own
+    comm.device().poll();
+  }
   done.get();
 }
 

@@ -114,7 +114,6 @@ class AllToAll::Steps {
       arriving_[i].wait();
       copy(plan_.stages[i].repack);
       passing_.push_back(post(plan_.stages[i].inner));
-      copy(plan_.stages[i].keep);
       // What is here already, while the next stage is on the network.
       for (; unpacked < i && passing_[unpacked].test(); ++unpacked) {
         copy(plan_.stages[unpacked].unpack);

@@ -3,20 +3,26 @@
 // ax, costs ox(m) and bx per byte, one inside a node ai, oi(m) and bi, a copy c per byte, and each
 // post or launch of copies p, a rank needs
 //   direct        2 p + max(ax, ai) + ((N-1) L ox(s) + (L-1) oi(s)) & max((N-1) L bx, (L-1) bi) s
-//   hierarchical  (2 + 4 K) p + ax + ai + (L-1) (oi(s) + K oi((N-1) s / K)) + max(X, I)
+//   hierarchical  4 K p + ax + ai + (L-1) (oi(s) + K oi((N-1) s / K)) + max(X, I)
 //                 + min(X, I) / K
-// in K stages (each packs, posts twice and keeps its own), where & adds, or takes the larger if
-// messages cost a rank nothing while their bytes move; X = (N-1) ox(L s) & (N-1) L bx s on the
-// network, and I = N (L-1) bi s + (N-1) (L+1) c s inside the node: passing on, packing and keeping
-// its own. If a stage brings more than one node, its messages are packed and unpacked once more,
-// 2 K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap but for one
-// stage. Direct grows the slowest with s, but its messages are the most: where they become long
-// ones, hierarchical may pay once more.
+// in K stages (each packs, posts twice and takes out what is for this rank), where & adds, or takes
+// the larger if messages cost a rank nothing while their bytes move. On the network that is
+// X = (N-1) ox(L s) & (N-1) L bx s, inside the node I = N (L-1) bi s + (N-1) (L+1) c s: passing on,
+// packing and taking out. If a stage brings more than one node, its messages are packed and
+// unpacked once more, K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap
+// but for one stage. Direct grows the slowest with s, but its messages are the most: where they
+// become long ones, hierarchical may pay once more.
+// What this knows nothing of, such as what it costs ranks that share cores to wait twice,
+// measurements show: where the group has trials, the ratio of both times is the model's, times how
+// much the measured ratio differs from it; between trials that factor follows log s, beyond them it
+// stays.
 #include "comm/all_to_all_choice.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "comm/error.hpp"
@@ -43,7 +49,7 @@ double hierarchical_seconds(const MessageCosts& costs, double bytes, double node
                         ((nodes - 1) * (ranks + 1) + repacked) * costs.copy_per_byte * bytes;
   const double messages =
       intra.message(bytes) + stages * intra.message((nodes - 1) / stages * bytes);
-  return (2 + (several ? 6 : 4) * stages) * costs.per_operation + inter.latency + intra.latency +
+  return (several ? 5 : 4) * stages * costs.per_operation + inter.latency + intra.latency +
          (ranks - 1) * messages + std::max(network, inside) + std::min(network, inside) / stages;
 }
 
@@ -57,8 +63,6 @@ int best_stages(const MessageCosts& costs, double bytes, int nodes, int ranks_pe
   }
   return best;
 }
-
-constexpr double kMost = 0x1p40;  // bytes; above it, what is saved drowns in rounding
 
 /// Bytes per pair at which a message becomes a longer one, and 0.
 std::set<double> message_steps(const MessageCosts& costs, int nodes, int ranks_per_node) {
@@ -74,14 +78,71 @@ std::set<double> message_steps(const MessageCosts& costs, int nodes, int ranks_p
   return steps;
 }
 
-/// Where it ceases to pay, or `above`, between which there is no step.
+/// Which of the two is the faster: the model, corrected by trials of such a group.
+class Comparison {
+ public:
+  Comparison(const MessageCosts& costs, int nodes, int ranks_per_node)
+      : costs_(costs), nodes_(nodes), ranks_per_node_(ranks_per_node) {
+    const AllToAllTrials& trials = costs.trials;
+    if (trials.nodes != nodes || trials.ranks_per_node != ranks_per_node) return;
+    for (const auto& [bytes, direct, hierarchical] : trials.all()) {
+      const double modelled = seconds(bytes, stages(bytes)) / seconds(bytes, 0);
+      corrections_[bytes] = hierarchical / direct / modelled;
+    }
+  }
+
+  bool hierarchical_pays(double bytes) const {
+    return seconds(bytes, stages(bytes)) * correction(bytes) < seconds(bytes, 0);
+  }
+  int stages(double bytes) const { return best_stages(costs_, bytes, nodes_, ranks_per_node_); }
+  bool measured() const { return !corrections_.empty(); }
+
+  /// Bytes per pair at which something begins: 0, longer messages, and trials. Between two of them
+  /// the faster one changes once at most.
+  std::set<double> steps() const {
+    std::set<double> steps = message_steps(costs_, nodes_, ranks_per_node_);
+    for (const auto& [bytes, correction] : corrections_) steps.insert(bytes);
+    return steps;
+  }
+
+ private:
+  double seconds(double bytes, int stages) const {
+    return all_to_all_seconds(costs_, bytes, nodes_, ranks_per_node_, stages);
+  }
+
+  double correction(double bytes) const {
+    if (corrections_.empty()) return 1;
+    const auto above = corrections_.upper_bound(bytes);
+    if (above == corrections_.begin()) return above->second;
+    const auto& [from, first] = *std::prev(above);
+    if (above == corrections_.end()) return first;
+    const auto& [to, last] = *above;
+    return first * std::pow(last / first, std::log(bytes / from) / std::log(to / from));
+  }
+
+  const MessageCosts& costs_;
+  const int nodes_, ranks_per_node_;
+  std::map<double, double> corrections_;  // of the modelled ratio, by bytes per pair
+};
+
+constexpr double kMost = 0x1p40;  // bytes; above it, what is saved drowns in rounding
+
+/// Where it becomes another than it is at `below`: at `above` at the latest.
 template <typename Pays>
-double end_of(const Pays& pays, double below, double above) {
-  if (pays(std::nextafter(above, 0))) return above;
+double change_of(const Pays& pays, double below, double above) {
+  const bool first = pays(below);
   while (true) {
     const double middle = (below + above) / 2;
     if (middle <= below || middle >= above) return above;
-    (pays(middle) ? below : above) = middle;
+    (pays(middle) == first ? below : above) = middle;
+  }
+}
+
+void append(std::vector<BytesRange>& ranges, const BytesRange& range) {
+  if (!ranges.empty() && ranges.back().below == range.from) {
+    ranges.back().below = range.below;
+  } else {
+    ranges.push_back(range);
   }
 }
 
@@ -96,22 +157,16 @@ double all_to_all_seconds(const MessageCosts& costs, double bytes, int nodes, in
 std::vector<BytesRange> hierarchical_ranges(const MessageCosts& costs, int nodes,
                                             int ranks_per_node) {
   if (nodes == 1) return {};
-  const auto pays = [&](double bytes) {
-    return all_to_all_seconds(costs, bytes, nodes, ranks_per_node,
-                              best_stages(costs, bytes, nodes, ranks_per_node)) <
-           all_to_all_seconds(costs, bytes, nodes, ranks_per_node, 0);
-  };
+  const Comparison comparison(costs, nodes, ranks_per_node);
+  const auto pays = [&](double bytes) { return comparison.hierarchical_pays(bytes); };
   std::vector<BytesRange> ranges;
-  const std::set<double> steps = message_steps(costs, nodes, ranks_per_node);
+  const std::set<double> steps = comparison.steps();
   for (auto step = steps.begin(); step != steps.end(); ++step) {
-    if (!pays(*step)) continue;
-    const auto next = std::next(step);
-    const double below = end_of(pays, *step, next == steps.end() ? kMost : *next);
-    if (!ranges.empty() && ranges.back().below == *step) {
-      ranges.back().below = below;
-    } else {
-      ranges.push_back({*step, below});
-    }
+    const double end = std::next(step) == steps.end() ? kMost : *std::next(step);
+    const bool first = pays(*step), last = pays(std::nextafter(end, 0));
+    const double change = first == last ? end : change_of(pays, *step, end);
+    if (first) append(ranges, {*step, change});
+    if (last && !first) append(ranges, {change, end});
   }
   if (!ranges.empty() && ranges.back().below == kMost)
     ranges.back().below = std::numeric_limits<double>::infinity();
@@ -138,23 +193,22 @@ std::string text(std::span<const BytesRange> ranges) {
 AllToAllChoice choose_all_to_all(AllToAllAlgorithm asked, const std::optional<MessageCosts>& costs,
                                  std::int64_t bytes, int nodes, int ranks_per_node) {
   using enum AllToAllAlgorithm;
-  const auto stages = [&] {
-    return costs ? best_stages(*costs, static_cast<double>(bytes), nodes, ranks_per_node)
-                 : nodes - 1;
-  };
   if (asked == direct) return {direct, 0, "direct was asked for"};
-  if (asked == hierarchical) return {hierarchical, stages(), "hierarchical was asked for"};
+  const auto size = static_cast<double>(bytes);
+  if (asked == hierarchical) {
+    const int stages = costs ? best_stages(*costs, size, nodes, ranks_per_node) : nodes - 1;
+    return {hierarchical, stages, "hierarchical was asked for"};
+  }
   if (nodes == 1) return {direct, 0, "all ranks are on one node"};
   if (ranks_per_node == 1) return {direct, 0, "every rank is on a node of its own"};
   if (!costs) return {direct, 0, "what messages cost here has not been measured"};
-  const auto seconds = [&](int stages) {
-    return all_to_all_seconds(*costs, static_cast<double>(bytes), nodes, ranks_per_node, stages);
-  };
+  const Comparison comparison(*costs, nodes, ranks_per_node);
   AllToAllChoice choice;
-  if (seconds(stages()) < seconds(0)) choice = {hierarchical, stages(), {}};
+  if (comparison.hierarchical_pays(size)) choice = {hierarchical, comparison.stages(size), {}};
   choice.reason =
       concat(bytes, " bytes per pair; on ", nodes, " nodes of ", ranks_per_node,
-             " ranks hierarchical pays ", text(hierarchical_ranges(*costs, nodes, ranks_per_node)));
+             " ranks hierarchical pays ", text(hierarchical_ranges(*costs, nodes, ranks_per_node)),
+             comparison.measured() ? ", by trials" : "");
   return choice;
 }
 

@@ -85,18 +85,20 @@ class Planner {
 
   AllToAllPlan plan(int stages) const {
     AllToAllPlan plan;
-    for (const int peer : neighbours_) {
-      if (peer == comm_.rank()) continue;
-      plan.own.send(peer, send_[peer]);
-      plan.own.receive(peer, recv_[peer]);
-    }
     for (int stage = 0; stage < stages; ++stage) {
       const Part distances = split_evenly(nodes_.count() - 1, stages, stage);
       plan.stages.push_back(
           plan_stage(static_cast<int>(distances.first) + 1, static_cast<int>(distances.count)));
     }
-    // Together with other copies: alone it would only hold up the host.
-    (plan.stages.empty() ? plan.self : plan.stages.front().keep)
+    // Together with others of their kind: alone they would only hold up the host.
+    const bool alone = plan.stages.empty();
+    Batch& own = alone ? plan.own : plan.stages.front().outer;
+    for (const int peer : neighbours_) {
+      if (peer == comm_.rank()) continue;
+      own.send(peer, send_[peer]);
+      own.receive(peer, recv_[peer]);
+    }
+    (alone ? plan.self : plan.stages.front().unpack)
         .push_back({recv_[comm_.rank()], send_[comm_.rank()]});
     return plan;
   }
@@ -184,7 +186,7 @@ class Planner {
       for (const int source : nodes_.sources(comm_.rank(), node)) {
         arriving[source] = whole(comm_.device().allocate(sum(sizes_[source])));
         stage.outer.receive(source, arriving[source]);
-        stage.keep.push_back({recv_[source], part_of(arriving[source], source, comm_.rank())});
+        stage.unpack.push_back({recv_[source], part_of(arriving[source], source, comm_.rank())});
       }
     }
     return arriving;

@@ -13,15 +13,14 @@ struct AllToAllStage {
   std::vector<Copy> pack;    // first; then post
   Batch outer;               // and when that has arrived
   std::vector<Copy> repack;  // then post
-  Batch inner;               // and meanwhile
-  std::vector<Copy> keep;    // what was for this rank; when `inner` has arrived
-  std::vector<Copy> unpack;
+  Batch inner;               // and when that has arrived
+  std::vector<Copy> unpack;  // with what `outer` brought for this rank
 };
 
 /// An all-to-all as data. All ranks of the group have equally many stages.
 struct AllToAllPlan {
-  Batch own;                          // among the ranks that need no stage in between
-  std::vector<Copy> self;             // what this rank has for itself, unless a stage keeps it
+  Batch own;                          // among ranks that need no stage in between, and
+  std::vector<Copy> self;             // what this rank has for itself, unless a stage takes both
   std::vector<AllToAllStage> stages;  // independent of each other
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace ringspan::comm {
 
@@ -24,12 +26,30 @@ struct LinkCosts {
   }
 };
 
+/// Seconds of both all-to-alls, measured in turns.
+struct AllToAllTrial {
+  double bytes = 0;  // per pair
+  double direct = 0, hierarchical = 0;
+};
+
+/// Trials among so many nodes of so many ranks, in rising order of bytes.
+struct AllToAllTrials {
+  static constexpr int kMost = 6;
+  int nodes = 0, ranks_per_node = 0, count = 0;
+  std::array<AllToAllTrial, kMost> list = {};
+
+  std::span<const AllToAllTrial> all() const {
+    return std::span(list).first(static_cast<std::size_t>(count));
+  }
+};
+
 /// Measured by probe(), or known to the caller; equal on all ranks.
 struct MessageCosts {
   LinkCosts inter_node, intra_node;
   double copy_per_byte = 0;  // seconds, on the device
   double per_operation = 0;  // of a host, to post messages or to launch copies, where that is apart
   bool overlap = false;      // what messages cost, they cost while bytes move
+  AllToAllTrials trials = {};  // where measured: what the costs do not explain
 
   /// What messages take that cost so much, and whose bytes so much.
   double together(double messages, double bytes) const {

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "comm/all_to_all.hpp"
 #include "comm/batch.hpp"
 #include "comm/collectives.hpp"
 #include "comm/nodes.hpp"
@@ -18,10 +21,23 @@ constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
 constexpr int kRounds = 5;                  // at least, of blocks of iterations
 
+constexpr std::int64_t kTrials[] = {128, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10};
+static_assert(std::size(kTrials) <= AllToAllTrials::kMost);
+constexpr double kTurn = 2e-3;  // seconds; ten times what leaving a barrier differs by, over TCP
+constexpr int kTurns = 3;       // at least
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+/// Of the middle half: as robust as a median, and steadier where times have two peaks.
+double middle_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
+  const auto first = values.begin() + quarter, last = values.end() - quarter;
+  return std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
 }
 
 /// To whom this rank sends while all send, and from whom it receives: of several messages, those
@@ -58,6 +74,38 @@ Neighbours between_nodes(const Nodes& nodes, int rank) {
   }
   return all;
 }
+
+/// Both all-to-alls of one size, which take turns.
+struct Trial {
+  Trial(const Communicator& comm, std::int64_t bytes) : bytes(bytes) {
+    const Buffer sent = comm.device().allocate(bytes * comm.size());
+    const Buffer received = comm.device().allocate(bytes * comm.size());
+    std::vector<Slice> send, receive;
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      send.push_back(slice(sent, rank * bytes, bytes));
+      receive.push_back(slice(received, rank * bytes, bytes));
+    }
+    for (auto algorithm : {AllToAllAlgorithm::direct, AllToAllAlgorithm::hierarchical})
+      both.emplace_back(comm, send, receive, algorithm);
+  }
+
+  void run(int which) {
+    both[which].start();
+    both[which].finish();
+  }
+
+  AllToAllTrial result() const {
+    return {static_cast<double>(bytes), middle_mean(samples[0]), middle_mean(samples[1])};
+  }
+
+  bool operator<(const Trial& other) const { return spent < other.spent; }
+
+  std::int64_t bytes;
+  std::vector<AllToAll> both;
+  int batch = 1;  // runs of a turn
+  std::vector<double> samples[2];
+  double spent = 0;  // seconds
+};
 
 /// Times what all ranks do together. Every figure is the maximum over ranks, so that all agree on
 /// how to go on.
@@ -104,6 +152,32 @@ class Probe {
     return median(samples) / kLargest;
   }
 
+  /// Both all-to-alls at rising sizes, at as many as there is time for; these share it. `costs`
+  /// decide the stages.
+  AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
+    std::vector<Trial> trials;
+    for (const std::int64_t bytes : kTrials) {
+      Trial trial(comm_.knowing(costs), bytes);
+      double longest = 0;
+      for (int which : {0, 1}) {
+        const auto run = [&] { trial.run(which); };
+        const double first = once(run);  // which also touches all memory
+        seconds -= first;
+        longest = std::max(longest, std::min(first, once(run)));
+      }
+      trial.batch = static_cast<int>(std::clamp(kTurn / longest, 1.0, 1000.0));
+      seconds -= 2 * longest;
+      const double least = kTurns * 2 * longest * (1.0 + trials.size());
+      if (!trials.empty() && seconds < least) break;
+      trials.push_back(std::move(trial));
+    }
+    const auto next = [&] { return std::min_element(trials.begin(), trials.end()); };
+    while (seconds > 0 || next()->spent == 0) seconds -= turn(*next());
+    AllToAllTrials result{nodes.count(), nodes.largest()};
+    for (const Trial& trial : trials) result.list[result.count++] = trial.result();
+    return result;
+  }
+
  private:
   void exchange(const Neighbours& neighbours, const TimedExchange& wanted) {
     const std::int64_t bytes = wanted.bytes / wanted.messages;
@@ -116,6 +190,19 @@ class Probe {
     std::move(batch).post(comm_, "probe").wait();
   }
 
+  /// The seconds it took.
+  double turn(Trial& trial) const {
+    double seconds = 0;
+    const int first = static_cast<int>(trial.samples[0].size() % 2);  // neither always profits
+    for (int which : {first, 1 - first}) {
+      const double taken = several([&] { trial.run(which); }, trial.batch);
+      trial.samples[which].push_back(taken / trial.batch);
+      seconds += taken;
+    }
+    trial.spent += seconds;
+    return seconds;
+  }
+
   template <typename Call>
   double once(const Call& call) const {
     return several(call, 1);
@@ -126,6 +213,7 @@ class Probe {
     barrier(comm_);
     const double start = comm_.device().now();
     for (int i = 0; i < iterations; ++i) call();
+    comm_.device().synchronize(comm_.deadline());
     return all_reduce(comm_, comm_.device().now() - start, Reduction::max);
   }
 
@@ -153,64 +241,17 @@ MessageCosts probe(const Communicator& comm, double seconds) {
   const Nodes nodes(comm);
   Probe probe(comm);
   MessageCosts costs;
-  costs.copy_per_byte = probe.copy_per_byte(0.1 * seconds);
+  costs.copy_per_byte = probe.copy_per_byte(0.05 * seconds);
   if (nodes.largest() > 1) {
-    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.4 * seconds);
+    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.15 * seconds);
   }
   if (nodes.count() > 1) {
-    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.4 * seconds);
+    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.2 * seconds);
+  }
+  if (nodes.largest() > 1 && nodes.count() > 1) {
+    costs.trials = probe.trials(costs, nodes, 0.6 * seconds);
   }
   return costs;
-}
-
-namespace {
-
-bool is_short(const TimedExchange& exchange) {
-  return static_cast<double>(exchange.bytes) < exchange.messages * LinkCosts::kMedium;
-}
-
-/// What each message more takes where so many bytes travel as several messages of `least` bytes or
-/// more, but below `most`.
-double per_longer_message(std::span<const TimedExchange> exchanges, double least, double most) {
-  double more = 0, seconds = 0;
-  for (const TimedExchange& several : exchanges) {
-    const double bytes = static_cast<double>(several.bytes) / several.messages;
-    if (several.messages == 1 || bytes < least || bytes >= most) continue;
-    for (const TimedExchange& one : exchanges) {
-      if (one.messages > 1 || one.bytes != several.bytes) continue;
-      more += several.messages - 1;
-      seconds += several.seconds - one.seconds;
-    }
-  }
-  return more > 0 ? seconds / more : 0;
-}
-
-}  // namespace
-
-LinkCosts fit(std::span<const TimedExchange> exchanges) {
-  double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;  // weighted sums over one-message exchanges
-  for (const TimedExchange& one : exchanges) {
-    if (one.messages != 1) continue;
-    const double x = static_cast<double>(one.bytes), weight = 1 / (one.seconds * one.seconds);
-    w += weight;
-    wx += weight * x;
-    wy += weight * one.seconds;
-    wxx += weight * x * x;
-    wxy += weight * x * one.seconds;
-  }
-  const double per_byte = std::max((w * wxy - wx * wy) / (w * wxx - wx * wx), 0.0);
-  const double first = std::max((wy - per_byte * wx) / w, 0.0);  // message, without its bytes
-  double more = 0, seconds = 0;
-  for (const TimedExchange& several : exchanges) {
-    if (several.messages == 1 || !is_short(several)) continue;
-    more += several.messages - 1;
-    seconds += several.seconds - first - per_byte * static_cast<double>(several.bytes);
-  }
-  const double per_message = more > 0 ? std::clamp(seconds / more, 0.0, first) : 0;
-  constexpr double kMedium = LinkCosts::kMedium, kLong = LinkCosts::kLong;
-  const double medium = std::max(per_longer_message(exchanges, kMedium, kLong) - per_message, 0.0);
-  const double longer = per_longer_message(exchanges, kLong, HUGE_VAL) - per_message;
-  return {first - per_message, per_message, per_byte, medium, std::max(medium, longer)};
 }
 
 }  // namespace ringspan::comm

@@ -10,8 +10,9 @@ namespace ringspan::comm {
 
 /// Measures what messages cost in this group in about so many seconds, while all of its ranks send:
 /// each to the next rank of its node, then to the rank of equal index on the next node, and several
-/// at once to different ones, as an all-to-all does. Collective; all ranks get the same. Links that
-/// the group does not have cost nothing.
+/// at once to different ones, as an all-to-all does; then, on several nodes of several ranks, both
+/// all-to-alls. Collective; all ranks get the same. Links that the group does not have cost
+/// nothing.
 MessageCosts probe(const Communicator& comm, double seconds);
 
 /// An exchange with one peer, timed: `messages` of `bytes` together, each way.

@@ -11,7 +11,8 @@ namespace ringspan::model {
 ///   selective       all but the MLP's hidden values. (Megatron-SP recomputes the scores of
 ///                   attention instead; kernels that never store them leave the MLP the largest.)
 ///   selective_plus  x, and attention's out and lse: attention never runs forward again. (Called
-///                   Selective Checkpoint++ in LoongTrain, and remat-aware in DISTFLASHATTN.)
+///                   Selective Checkpoint++ in LoongTrain, and remat-aware in DISTFLASHATTN. With
+///                   ulysses or usp it takes ScheduleOptions::resends.)
 ///   full            x alone
 enum class Recompute { none, selective, selective_plus, full };
 

@@ -94,6 +94,8 @@ void Transformer::prepare(const attention::Sequence& sequence, std::int64_t batc
       problem_->sequence.documents == sequence.documents) {
     return;
   }
+  problem_.reset();
+  plan_.reset();  // the buffers of the last one go before the next one's are there
   attention::Problem asked = problem(sequence, batch);
   plan_ = schedule_.plan(asked);
   problem_ = std::move(asked);

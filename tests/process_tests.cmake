@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # ringspan_process_tests(<name> TESTS <layer>/<name>... [NUMBERS number...] [mpi number...]
-#                        [ucx_sm number...] [ucx_tcp number...] [LIBRARIES ...] [LABELS ...]
-#                        [TIMEOUT seconds] [ALONE] [FAULTS transport:number...]):
-# links tests that run ON_ANY_TRANSPORT into one executable, for starting processes costs time, and
-# adds an entry such as comm@mpi:5 for each transport of this build and each number of processes, of 1
-# to 5 or of NUMBERS. scripts/test runs those that are named behind their transport; the others are
-# labelled soak, and `ctest -L soak` runs them. Those named in FAULTS `scripts/test faults` runs.
+#                        [ucx_sm number...] [ucx_tcp number...] [LABELS ...] [TIMEOUT seconds]
+#                        [ALONE] [FAULTS transport:number...]):
+# adds an entry such as comm@mpi:5, of tests of one layer that run ON_ANY_TRANSPORT, for each transport
+# of this build and each number of processes, of 1 to 5 or of NUMBERS. scripts/test runs those that are
+# named behind their transport; the others are labelled soak, and `ctest -L soak` runs them. Those
+# named in FAULTS `scripts/test faults` runs.
 function(ringspan_process_tests name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT"
-                        "TESTS;NUMBERS;mpi;ucx_sm;ucx_tcp;LIBRARIES;LABELS;FAULTS")
+                        "TESTS;NUMBERS;mpi;ucx_sm;ucx_tcp;LABELS;FAULTS")
   get_directory_property(built DIRECTORY ${PROJECT_SOURCE_DIR}/comm DEFINITION transports)
   if(NOT MPIEXEC_EXECUTABLE OR NOT built MATCHES "\\((mpi|ucx)\\)")
     return()
@@ -21,10 +21,11 @@ function(ringspan_process_tests name)
   endif()
   math(EXPR killed_after "${arg_TIMEOUT} + 20")  # mpirun ends its processes itself, before that
 
-  list(TRANSFORM arg_TESTS REPLACE "/" "_")
-  list(TRANSFORM arg_TESTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1_test>")
-  add_executable(${name}_processes_test ${arg_TESTS})
-  target_link_libraries(${name}_processes_test PRIVATE ${arg_LIBRARIES} ringspan_transport_under_test GTest::gmock)
+  list(GET arg_TESTS 0 executable)
+  string(REGEX REPLACE "/.*" "_tests" executable ${executable})
+  ringspan_test_filter(filter ${arg_TESTS})
+  set(command $<TARGET_FILE:${executable}> ${filter})
+  set_property(GLOBAL PROPERTY ringspan_${name}_on_processes ${command})  # on several hosts, too
 
   # Open MPI: more processes than cores, unbound, that give way to each other; as root in a container.
   set(environment OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
@@ -39,7 +40,7 @@ function(ringspan_process_tests name)
     foreach(number IN LISTS arg_NUMBERS)
       set(entry ${name}@${variant}:${number})
       add_test(NAME ${entry} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${number}
-                                     $<TARGET_FILE:${name}_processes_test>)
+                                     ${command})
       set_tests_properties(${entry} PROPERTIES
         LABELS "${arg_LABELS};${transport}" TIMEOUT ${killed_after} PROCESSORS ${number} RUN_SERIAL ${arg_ALONE}
         ENVIRONMENT "${environment};RINGSPAN_TEST_TRANSPORT=${transport}")

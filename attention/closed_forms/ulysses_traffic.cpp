@@ -5,65 +5,71 @@
 // whose q does not fill whole elements of k and v, which is only possible with an odd head_dim).
 #include "attention/closed_forms/ulysses_traffic.hpp"
 
-#include <algorithm>
+#include "attention/schedules/ulysses_cut.hpp"
 
 namespace ringspan::attention {
 
 std::vector<std::vector<HeadShare>> grouped_heads(const Shape& shape, int ranks, int head_groups) {
   const std::vector<HeadShare> shares = split_heads(shape, ranks);
-  std::int64_t groups = head_groups;
-  for (const HeadShare& share : shares) groups = std::min(groups, share.heads.count);
+  const int groups = possible_groups(shares, head_groups);
   std::vector<std::vector<HeadShare>> grouped;
   for (const HeadShare& share : shares) {
     Shape own = shape;
     own.heads = share.heads.count;
     own.kv_heads = share.kv_heads.count;
-    grouped.push_back(split_heads(own, static_cast<int>(groups)));
+    grouped.push_back(split_heads(own, groups));
   }
   return grouped;
 }
 
 Traffic ulysses_traffic(const UlyssesExchanges& exchanges, const Shape& shape, std::int64_t tokens,
                         const Group& group) {
-  const auto& [forward, algorithm, head_groups, with_lse] = exchanges;
   const int ranks = group.size();
-  const auto heads = grouped_heads(shape, ranks, head_groups);
+  const auto heads = grouped_heads(shape, ranks, exchanges.head_groups);
   const std::int64_t e = element_bytes(shape.dtype), a = element_bytes(accumulator(shape));
-  const std::int64_t kv_e = !forward && replicates_kv(shape, ranks) ? a : e;
   const int groups = static_cast<int>(heads.front().size());
-  const auto moves_kv = [&, to_heads = forward](int r, int g) {
-    const int neighbour = to_heads ? g - 1 : g + 1;
+  const auto moves_kv = [&](bool gradients, int r, int g) {
+    const int neighbour = gradients ? g + 1 : g - 1;
     return neighbour < 0 || neighbour == groups ||
            heads[r][neighbour].kv_heads.first != heads[r][g].kv_heads.first;
   };
-  const auto qkv_row = [&](int r, int g) {  // whole elements of k and v
+  const auto qkv_row = [&](bool gradients, int r, int g) {  // whole elements of k and v
     const auto& [q, kv] = heads[r][g];
+    const std::int64_t kv_e = gradients && replicates_kv(shape, ranks) ? a : e;
     const std::int64_t of_kv =
-        moves_kv(r, g) ? kv.count * (shape.head_dim + shape.value_dim) * kv_e : 0;
+        moves_kv(gradients, r, g) ? kv.count * (shape.head_dim + shape.value_dim) * kv_e : 0;
     return (of_kv + q.count * shape.head_dim * e + kv_e - 1) / kv_e * kv_e;
   };
   const auto rows = [&](int r) { return shape.batch * split_evenly(tokens, ranks, r).count; };
 
   Traffic traffic;
-  std::vector<std::int64_t> lse_row(ranks);
+  const auto to_heads = [&](const auto& row) {  // the sender's tokens, the receiver's heads
+    traffic += exchange_traffic(group, exchanges.algorithm,
+                                [&](int from, int to) { return rows(from) * row(to); });
+  };
+  const auto to_tokens = [&](const auto& row) {  // the reverse
+    traffic += exchange_traffic(group, exchanges.algorithm,
+                                [&](int from, int to) { return rows(to) * row(from); });
+  };
   for (int g = 0; g < groups; ++g) {
-    std::vector<std::int64_t> qkv, out;
-    for (int r = 0; r < ranks; ++r) {
-      qkv.push_back(qkv_row(r, g));
-      out.push_back(heads[r][g].heads.count * shape.value_dim * e);
-      lse_row[r] += heads[r][g].heads.count * element_bytes(DType::f32);
+    const auto qkv = [&](int r) { return qkv_row(false, r, g); };
+    const auto out = [&](int r) { return heads[r][g].heads.count * shape.value_dim * e; };
+    if (exchanges.forward || exchanges.resends) to_heads(qkv);
+    if (exchanges.forward) {
+      to_tokens(out);
+      continue;
     }
-    const auto& in = forward ? qkv : out;
-    const auto& back = forward ? out : qkv;
-    // To the heads: the sender's tokens, the receiver's heads. Back to the tokens: the reverse.
-    traffic +=
-        exchange_traffic(group, algorithm, [&](int from, int to) { return rows(from) * in[to]; });
-    traffic +=
-        exchange_traffic(group, algorithm, [&](int from, int to) { return rows(to) * back[from]; });
+    if (exchanges.resends) to_heads(out);
+    to_heads(out);  // d_out
+    to_tokens([&](int r) { return qkv_row(true, r, g); });
   }
-  if (!with_lse) return traffic;
-  return traffic += exchange_traffic(group, algorithm,
-                                     [&](int from, int to) { return rows(to) * lse_row[from]; });
+  if (!exchanges.with_lse) return traffic;
+  to_tokens([&](int r) {
+    std::int64_t of_rank = 0;
+    for (const HeadShare& share : heads[r]) of_rank += share.heads.count;
+    return of_rank * element_bytes(DType::f32);
+  });
+  return traffic;
 }
 
 }  // namespace ringspan::attention

@@ -21,6 +21,7 @@ struct UlyssesExchanges {
   comm::AllToAllAlgorithm algorithm = comm::AllToAllAlgorithm::direct;
   int head_groups = 1;
   bool with_lse = false;
+  bool resends = false;  // in the backward pass q, k, v and out
 };
 
 /// The all-to-alls of one pass in a ulysses group whose inner shard has `tokens` tokens.

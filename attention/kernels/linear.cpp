@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "attention/kernels/families.hpp"
-#include "attention/kernels/scalar.hpp"
+#include "attention/kernels/row.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
@@ -19,25 +19,10 @@ namespace {
 
 using Values = std::vector<double>;
 
-struct Row {
-  std::int64_t b, t, h;
-};
-
 Values load_row(const ConstTensorView& from, const Row& row) {
-  Values values(from.head_dim);
-  for (std::int64_t d = 0; d < from.head_dim; ++d) {
-    values[d] = load(from.data, from.dtype, from.offset(row.b, row.t, row.h, d));
-  }
+  Values values;
+  attention::load_row(from, row, values);
   return values;
-}
-
-double load(const ConstTensorView& from, const Row& row) {
-  return load(from.data, from.dtype, from.offset(row.b, row.t, row.h));
-}
-
-void add(const TensorView& to, const Row& row, std::int64_t d, double value) {
-  const std::int64_t at = to.offset(row.b, row.t, row.h, d);
-  store(to.data, to.dtype, at, load(to.data, to.dtype, at) + value);
 }
 
 double phi(double x) { return x > 0 ? x + 1 : std::exp(x); }
@@ -47,17 +32,6 @@ Values phi(Values values) {
   for (double& value : values) value = phi(value);
   return values;
 }
-
-double dot(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-  return sum;
-}
-
-/// Tokens first .. end - 1 of a tile's rows.
-struct Range {
-  std::int64_t first = 0, end = 0;
-};
 
 /// Sums over a range of tokens: S of features times values, z of weighted features.
 class Sums {
@@ -99,15 +73,6 @@ class Sums {
   std::vector<Values> s_;  // [feature][value]
   Range covered_;
 };
-
-std::int64_t token(const Rows& rows, std::int64_t i) { return rows.first + rows.step * i; }
-
-Range keys_of(const Tile& tile, std::int64_t i) {
-  return {std::max<std::int64_t>(i + tile.lo, 0), std::min(i + tile.hi + 1, tile.keys.count)};
-}
-Range queries_of(const Tile& tile, std::int64_t j) {
-  return {std::max<std::int64_t>(j - tile.hi, 0), std::min(j - tile.lo + 1, tile.queries.count)};
-}
 
 class LinearKernels final : public Kernels {
  public:
@@ -205,7 +170,7 @@ class LinearKernels final : public Kernels {
                       const Values& features, double scale) {
     add(partial.sum, query, 0, scale * dot(features, keys.z()));
     if (load(partial.sum, query) == 0) return;
-    store(partial.max.data, partial.max.dtype, partial.max.offset(query.b, query.t, query.h), 0);
+    store(partial.max, query, 0, 0);
     for (std::int64_t d = 0; d < partial.out.head_dim; ++d) {
       add(partial.out, query, d, scale * keys.times(features, d));
     }

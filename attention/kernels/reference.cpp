@@ -10,26 +10,14 @@
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
 #include "attention/kernels/host_scores.hpp"
-#include "attention/kernels/scalar.hpp"
+#include "attention/kernels/logit.hpp"
+#include "attention/kernels/row.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-
-/// Row of one token and head.
-struct Row {
-  std::int64_t b, t, h;
-};
-
-double load(const ConstTensorView& from, const Row& row, std::int64_t d = 0) {
-  return load(from.data, from.dtype, from.offset(row.b, row.t, row.h, d));
-}
-
-void store(const TensorView& to, const Row& row, std::int64_t d, double value) {
-  store(to.data, to.dtype, to.offset(row.b, row.t, row.h, d), value);
-}
 
 double dot(const ConstTensorView& a, const Row& a_row, const ConstTensorView& b, const Row& b_row) {
   double sum = 0;
@@ -38,30 +26,7 @@ double dot(const ConstTensorView& a, const Row& a_row, const ConstTensorView& b,
 }
 
 void add(const TensorView& to, const Row& row, const std::vector<double>& sums) {
-  for (std::int64_t d = 0; d < to.head_dim; ++d) store(to, row, d, load(to, row, d) + sums[d]);
-}
-
-template <typename Each>
-void for_each_row(const ConstTensorView& rows, const Each& each) {
-  for (std::int64_t b = 0; b < rows.batch; ++b) {
-    for (std::int64_t t = 0; t < rows.tokens; ++t) {
-      for (std::int64_t h = 0; h < rows.heads; ++h) each(Row{b, t, h});
-    }
-  }
-}
-
-std::int64_t token(const Rows& rows, std::int64_t i) { return rows.first + rows.step * i; }
-
-/// A logit and its derivative by scale * q.k.
-struct Logit {
-  double value, slope;
-};
-
-Logit logit(const Logits& logits, double dot) {
-  const double s = logits.scale * dot;
-  if (!logits.softcap) return {s, 1};
-  const double t = std::tanh(s / *logits.softcap);
-  return {*logits.softcap * t, 1 - t * t};
+  for (std::int64_t d = 0; d < to.head_dim; ++d) add(to, row, d, sums[d]);
 }
 
 /// 2^(from - to), the factor that takes sums relative to one maximum to another; nothing stays
@@ -185,8 +150,8 @@ class ReferenceKernels final : public Kernels {
       value_sums_.push_back(load(partial.out, query, d));
     }
     const std::int64_t group = block.q.heads / block.k.heads;
-    const std::int64_t end = std::min(tile.keys.count, i + tile.hi + 1);
-    for (std::int64_t j = std::max<std::int64_t>(i + tile.lo, 0); j < end; ++j) {
+    const auto [first, end] = keys_of(tile, i);
+    for (std::int64_t j = first; j < end; ++j) {
       const Row key{query.b, token(tile.keys, j), query.h / group};
       const double s =
           logit(block.logits, dot(block.q, query, block.k, key)).value * std::numbers::log2e;
@@ -225,8 +190,8 @@ class ReferenceKernels final : public Kernels {
                       const Row& query, const TensorView& dq) {
     key_sums_.assign(block.k.head_dim, 0);
     const std::int64_t group = block.q.heads / block.k.heads;
-    const std::int64_t end = std::min(tile.keys.count, i + tile.hi + 1);
-    for (std::int64_t j = std::max<std::int64_t>(i + tile.lo, 0); j < end; ++j) {
+    const auto [first, end] = keys_of(tile, i);
+    for (std::int64_t j = first; j < end; ++j) {
       const Row key{query.b, token(tile.keys, j), query.h / group};
       const double ds = weight(block, query, key).ds;
       for (std::int64_t d = 0; d < block.k.head_dim; ++d) {
@@ -241,8 +206,8 @@ class ReferenceKernels final : public Kernels {
     key_sums_.assign(block.k.head_dim, 0);
     value_sums_.assign(block.v.head_dim, 0);
     const std::int64_t group = block.q.heads / block.k.heads;
-    const std::int64_t end = std::min(tile.queries.count, j - tile.lo + 1);
-    for (std::int64_t i = std::max<std::int64_t>(j - tile.hi, 0); i < end; ++i) {
+    const auto [first, end] = queries_of(tile, j);
+    for (std::int64_t i = first; i < end; ++i) {
       for (std::int64_t h = key.h * group; h < (key.h + 1) * group; ++h) {
         const Row query{key.b, token(tile.queries, i), h};
         const auto [p, ds] = weight(block, query, key);

@@ -12,7 +12,8 @@
 
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
-#include "attention/kernels/scalar.hpp"
+#include "attention/kernels/logit.hpp"
+#include "attention/kernels/row.hpp"
 #include "comm/error.hpp"
 #include "comm/reproducible_sum.hpp"
 
@@ -26,41 +27,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kDigit = 32;          // bits
 constexpr int kNegligibleDigit = -20;  // of an output, relative to 2^max
 
-struct Row {
-  std::int64_t b, t, h;
-};
-
-double load(const ConstTensorView& from, const Row& row, std::int64_t d = 0) {
-  return load(from.data, from.dtype, from.offset(row.b, row.t, row.h, d));
-}
-void store(const TensorView& to, const Row& row, std::int64_t d, double value) {
-  store(to.data, to.dtype, to.offset(row.b, row.t, row.h, d), value);
-}
 ReproducibleSum* sums(const TensorView& view, const Row& row) {
   return static_cast<ReproducibleSum*>(view.data) + view.offset(row.b, row.t, row.h);
 }
-
-void load_row(const ConstTensorView& from, const Row& row, std::vector<double>& to) {
-  to.resize(from.head_dim);
-  for (std::int64_t d = 0; d < from.head_dim; ++d) to[d] = load(from, row, d);
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-  return sum;
-}
-
-template <typename Each>
-void for_each_row(const ConstTensorView& rows, const Each& each) {
-  for (std::int64_t b = 0; b < rows.batch; ++b) {
-    for (std::int64_t t = 0; t < rows.tokens; ++t) {
-      for (std::int64_t h = 0; h < rows.heads; ++h) each(Row{b, t, h});
-    }
-  }
-}
-
-std::int64_t token(const Rows& rows, std::int64_t i) { return rows.first + rows.step * i; }
 
 /// The partial result of one row.
 class PartialRow {
@@ -217,17 +186,6 @@ class ReproducibleKernels final : public Kernels {
   void fill(const TensorView& to, double value) override { fill_on_host(to, value); }
 
  private:
-  /// A logit and its derivative by scale * q.k.
-  struct Logit {
-    double value, slope;
-  };
-  static Logit logit(const Logits& logits, double dot) {
-    const double s = logits.scale * dot;
-    if (!logits.softcap) return {s, 1};
-    const double t = std::tanh(s / *logits.softcap);
-    return {*logits.softcap * t, 1 - t * t};
-  }
-
   /// Calls each(query row, key row) for all that see each other; q_ is the query's.
   template <typename Each>
   void for_each_pair(const ConstTensorView& q, const ConstTensorView& k,
@@ -239,8 +197,8 @@ class ReproducibleKernels final : public Kernels {
         for (std::int64_t i = 0; i < tile.queries.count; ++i) {
           const Row query{b, token(tile.queries, i), h};
           load_row(q, query, q_);
-          const std::int64_t end = std::min(tile.keys.count, i + tile.hi + 1);
-          for (std::int64_t j = std::max<std::int64_t>(i + tile.lo, 0); j < end; ++j) {
+          const auto [first, end] = keys_of(tile, i);
+          for (std::int64_t j = first; j < end; ++j) {
             each(query, Row{b, token(tile.keys, j), h / group});
           }
           device_.poll();

@@ -117,24 +117,21 @@ class AllGatherKv final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_valid(problem);
-    require_few_tiles(layout_, problem.sequence, problem.mask);
+    require_possible_in(layout_, problem);
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {
     require_possible(problem);
     kernels_.prepare(problem.shape);
     const std::vector<Shard> shards = attention::shards(layout_, problem.sequence, comm_.size());
-    const Shard& queries = shards[comm_.rank()];
     std::vector<std::int64_t> counts;
     std::vector<std::vector<Tile>> tiles;
     for (const Shard& keys : shards) {
       counts.push_back(tokens(keys));
-      tiles.push_back(visible_tiles(queries, keys, problem.sequence, problem.mask));
+      tiles.push_back(visible_tiles(shards[comm_.rank()], keys, problem.sequence, problem.mask));
     }
     return std::make_unique<AllGatherKvPlan>(
-        comm_, kernels_,
-        ShardContract{problem, tokens(queries), layout_rule(layout_, comm_.size(), comm_.rank())},
+        comm_, kernels_, layout_contract(problem, layout_, comm_.size(), comm_.rank()),
         std::move(counts), std::move(tiles));
   }
 

@@ -169,17 +169,14 @@ class BidirectionalRing final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_valid(problem);
-    require_few_tiles(layout_, problem.sequence, problem.mask);
+    require_possible_in(layout_, problem);
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {
     require_possible(problem);
     kernels_.prepare(problem.shape);
-    ShardContract contract{problem, tokens(shard(problem.sequence)),
-                           layout_rule(layout_, comm_.size(), comm_.rank())};
     return std::make_unique<BidirectionalRingPlan>(
-        comm_, kernels_, std::move(contract),
+        comm_, kernels_, layout_contract(problem, layout_, comm_.size(), comm_.rank()),
         bidirectional_steps(problem, layout_, comm_.size(), comm_.rank()));
   }
 

@@ -255,17 +255,14 @@ class DistFlash final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_valid(problem);
-    require_few_tiles(kLayout, problem.sequence, problem.mask);
+    require_possible_in(kLayout, problem);
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {
     require_possible(problem);
     kernels_.prepare(problem.shape);
-    ShardContract contract{problem, tokens(shard(problem.sequence)),
-                           layout_rule(kLayout, comm_.size(), comm_.rank())};
     return std::make_unique<DistFlashPlan>(
-        comm_, kernels_, std::move(contract),
+        comm_, kernels_, layout_contract(problem, kLayout, comm_.size(), comm_.rank()),
         dist_flash_steps(problem, kLayout, comm_.size(), comm_.rank()));
   }
 

@@ -152,20 +152,19 @@ class Halo final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_valid(problem);
+    require_possible_in(LayoutKind::contiguous, problem);
     require_window(problem.mask);
-    require_few_tiles(LayoutKind::contiguous, problem.sequence, problem.mask);
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {
     require_possible(problem);
     kernels_.prepare(problem.shape);
     const Shard own = shard(problem.sequence);
-    ShardContract contract{problem, tokens(own),
-                           layout_rule(LayoutKind::contiguous, comm_.size(), comm_.rank())};
-    return std::make_unique<HaloPlan>(comm_, kernels_, std::move(contract),
-                                      visible_tiles(own, own, problem.sequence, problem.mask),
-                                      halo_parts(problem, comm_.size(), comm_.rank()));
+    return std::make_unique<HaloPlan>(
+        comm_, kernels_,
+        layout_contract(problem, LayoutKind::contiguous, comm_.size(), comm_.rank()),
+        visible_tiles(own, own, problem.sequence, problem.mask),
+        halo_parts(problem, comm_.size(), comm_.rank()));
   }
 
  private:

@@ -169,22 +169,20 @@ class Ring final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_valid(problem);
-    require_few_tiles(layout_, problem.sequence, problem.mask);
+    require_possible_in(layout_, problem);
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {
     require_possible(problem);
     kernels_.prepare(problem.shape);
     const RingPlace place = levels_.place();
-    ShardContract contract{problem, tokens(shard(problem.sequence)),
-                           layout_rule(layout_, place.ranks, place.rank)};
     RingSteps kv = ring_steps(problem, layout_, place, Travelling::kv);
     std::optional<RingSteps> q;
     if (backward_ != BackwardForm::kv) q = ring_steps(problem, layout_, place, Travelling::q);
     if (backward_ == BackwardForm::automatic && q->backward_bytes >= kv.backward_bytes) q.reset();
-    return std::make_unique<RingPlan>(levels_, kernels_, std::move(contract), std::move(kv),
-                                      std::move(q));
+    return std::make_unique<RingPlan>(levels_, kernels_,
+                                      layout_contract(problem, layout_, place.ranks, place.rank),
+                                      std::move(kv), std::move(q));
   }
 
  private:

@@ -191,8 +191,7 @@ class RingSelfAttention final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_valid(problem);
-    require_few_tiles(layout_, problem.sequence, problem.mask);
+    require_possible_in(layout_, problem);
     require_addressable_scores(problem);
     RINGSPAN_REQUIRE(kernels_.scores(),
                      "ring_self_attention keeps scores in memory, which these kernels cannot; "
@@ -212,10 +211,9 @@ class RingSelfAttention final : public Schedule {
           {first, tokens(shard), visible_tiles(queries, shard, problem.sequence, problem.mask)});
       first += keys.back().tokens;
     }
-    ShardContract contract{problem, tokens(queries),
-                           layout_rule(layout_, comm_.size(), comm_.rank())};
-    return std::make_unique<RingSelfAttentionPlan>(comm_, kernels_, std::move(contract),
-                                                   std::move(keys));
+    return std::make_unique<RingSelfAttentionPlan>(
+        comm_, kernels_, layout_contract(problem, layout_, comm_.size(), comm_.rank()),
+        std::move(keys));
   }
 
  private:

@@ -126,6 +126,8 @@ ScheduleChoice choose_schedule(std::string_view name, const ScheduleOptions& opt
       " has one form of backward; ring, striped, zigzag, double_ring and usp have two");
   RINGSPAN_REQUIRE(options.head_groups == 0 || entry.head_groups > 0, name,
                    " has no head_groups; ulysses_overlapped and usp have");
+  RINGSPAN_REQUIRE(!options.resends || entry.takes_all_to_all, name,
+                   " keeps nothing on heads that could be sent again; ulysses and usp do");
   RINGSPAN_REQUIRE(options.head_groups >= 0, name, ": head_groups is ", options.head_groups,
                    "; it must be at least 1, or 0 for what the name implies");
   const int groups = options.head_groups ? options.head_groups : entry.head_groups;

@@ -52,8 +52,14 @@ void ShardContract::require_sinks(std::string_view what, const ConstTensorView& 
   }
 }
 
-std::string layout_rule(LayoutKind layout, int ranks, int rank) {
-  return concat(name(layout), ", rank ", rank, " of ", ranks);
+ShardContract layout_contract(const Problem& problem, LayoutKind layout, int ranks, int rank) {
+  return {problem, tokens(shard(layout, problem.sequence, ranks, rank)),
+          concat(name(layout), ", rank ", rank, " of ", ranks)};
+}
+
+void require_possible_in(LayoutKind layout, const Problem& problem) {
+  require_valid(problem);
+  require_few_tiles(layout, problem.sequence, problem.mask);
 }
 
 }  // namespace ringspan::attention

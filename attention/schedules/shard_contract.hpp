@@ -27,7 +27,10 @@ struct ShardContract {
   void require_sinks(std::string_view what, const ConstTensorView& view) const;
 };
 
-/// The rule for a shard that comes straight from a layout.
-std::string layout_rule(LayoutKind layout, int ranks, int rank);
+/// Of a shard that comes straight from a layout.
+ShardContract layout_contract(const Problem& problem, LayoutKind layout, int ranks, int rank);
+
+/// Throws invalid_argument for what no schedule can do whose shards come straight from a layout.
+void require_possible_in(LayoutKind layout, const Problem& problem);
 
 }  // namespace ringspan::attention

@@ -19,12 +19,13 @@ namespace {
 class Ulysses final : public Schedule {
  public:
   Ulysses(comm::Communicator comm, Kernels& kernels, std::unique_ptr<Schedule> inner,
-          comm::AllToAllAlgorithm algorithm, int head_groups)
+          comm::AllToAllAlgorithm algorithm, int head_groups, bool resends)
       : comm_(std::move(comm)),
         kernels_(kernels),
         inner_(std::move(inner)),
         algorithm_(algorithm),
-        head_groups_(head_groups) {
+        head_groups_(head_groups),
+        resends_(resends) {
     RINGSPAN_REQUIRE(head_groups >= 1, "ulysses: head_groups is ", head_groups,
                      "; it must be at least 1");
   }
@@ -61,7 +62,7 @@ class Ulysses final : public Schedule {
       inner.push_back(inner_->plan(with_heads(problem, cut.group(comm_.rank(), group).share)));
     }
     return make_ulysses_plan(comm_, kernels_, algorithm_, std::move(contract), std::move(cut),
-                             std::move(inner));
+                             std::move(inner), resends_);
   }
 
  private:
@@ -70,15 +71,17 @@ class Ulysses final : public Schedule {
   std::unique_ptr<Schedule> inner_;
   comm::AllToAllAlgorithm algorithm_;
   int head_groups_;
+  bool resends_;
 };
 
 }  // namespace
 
 std::unique_ptr<Schedule> make_ulysses(comm::Communicator comm, Kernels& kernels,
                                        std::unique_ptr<Schedule> inner,
-                                       comm::AllToAllAlgorithm algorithm, int head_groups) {
+                                       comm::AllToAllAlgorithm algorithm, int head_groups,
+                                       bool resends) {
   return std::make_unique<Ulysses>(std::move(comm), kernels, std::move(inner), algorithm,
-                                   head_groups);
+                                   head_groups, resends);
 }
 
 }  // namespace ringspan::attention

@@ -25,28 +25,29 @@ struct HeadSide {
 };
 
 struct SavedHeads final : PlanSaved {
-  SavedHeads(const Plan& made_by, HeadSide head_side)
-      : PlanSaved(made_by), heads(std::move(head_side)) {}
-  HeadSide heads;
+  using PlanSaved::PlanSaved;
+  std::optional<HeadSide> heads;              // none where they are sent again
   std::vector<std::unique_ptr<Saved>> inner;  // [group]
 };
 
 class UlyssesPlan final : public Plan {
  public:
   UlyssesPlan(comm::Communicator comm, Kernels& kernels, comm::AllToAllAlgorithm algorithm,
-              ShardContract contract, UlyssesCut cut, std::vector<std::unique_ptr<Plan>> inner)
+              ShardContract contract, UlyssesCut cut, std::vector<std::unique_ptr<Plan>> inner,
+              bool resends)
       : comm_(std::move(comm)),
         kernels_(kernels),
         algorithm_(algorithm),
         contract_(std::move(contract)),
         cut_(std::move(cut)),
-        inner_(std::move(inner)) {
+        inner_(std::move(inner)),
+        resends_(resends) {
     allocate_token_sides();
     for (int g = 0; g < cut_.groups(); ++g) {
       rows_.push_back(head_side_of({cut_.qkv(g), cut_.gradients(g)}));
       out_.push_back(head_side_of({cut_.out(g)}));
     }
-    unsaved_ = head_side(rows_, out_);
+    unsaved_ = head_side(rows_, out_, Direction::to_tokens);
     lse_.emplace(exchange(cut_.lse(), Direction::to_tokens, head_side_of({cut_.lse()})));
     if (contract_.problem.sinks) {
       d_sinks_ = Tensor(comm_.device(), DType::f32, 1, 1, shape().heads, 1);
@@ -55,12 +56,8 @@ class UlyssesPlan final : public Plan {
 
   std::unique_ptr<Saved> make_saved() override {
     if (d_out_.empty()) reserve_backward();
-    std::vector<comm::Buffer> qkv, out;
-    for (int g = 0; g < cut_.groups(); ++g) {
-      qkv.push_back(head_side_of({cut_.qkv(g)}));
-      out.push_back(head_side_of({cut_.out(g)}));
-    }
-    auto saved = std::make_unique<SavedHeads>(*this, head_side(qkv, out));
+    auto saved = std::make_unique<SavedHeads>(*this);
+    if (!resends_) saved->heads = new_head_side(Direction::to_tokens);
     for (const auto& plan : inner_) saved->inner.push_back(plan->make_saved());
     return saved;
   }
@@ -68,7 +65,7 @@ class UlyssesPlan final : public Plan {
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
     contract_.require(inputs, outputs);
     auto* const kept = saved_to_fill<SavedHeads>(*this, saved);
-    HeadSide& heads = kept ? kept->heads : unsaved_;
+    HeadSide& heads = kept && kept->heads ? *kept->heads : unsaved_;
     pipeline(
         heads.qkv, heads.out, [&](const TokenSide& rows) { rows.pack_qkv(inputs); },
         [&](int g) {
@@ -91,9 +88,11 @@ class UlyssesPlan final : public Plan {
     contract_.require(inputs, outputs);
     contract_.require(d_out, gradients);
     const auto& kept = saved_to_read<SavedHeads>(*this, saved);
+    if (resends_) resend(inputs, outputs.out);
+    const HeadSide& heads = resends_ ? resent_ : *kept.heads;
     pipeline(
         d_out_, gradients_, [&](const TokenSide& rows) { rows.pack_out(d_out); },
-        [&](int g) { differentiate(kept, g, inputs); },
+        [&](int g) { differentiate(heads, *kept.inner[g], g, inputs); },
         [&](const TokenSide& rows) { rows.unpack(gradients); });
     if (contract_.problem.sinks) gather_d_sinks(gradients.d_sinks);
   }
@@ -127,8 +126,21 @@ class UlyssesPlan final : public Plan {
     leave(groups - 1);
   }
 
+  // Before the pipeline, whose groups are alone on the token side.
+  void resend(const Inputs& inputs, const ConstTensorView& out) {
+    const auto send = [&](RowExchange& rows, int g, const auto& pack) {
+      pack(TokenSide(kernels_, cut_, g, rows));
+      rows.start();
+      rows.finish();
+    };
+    for (int g = 0; g < cut_.groups(); ++g) {
+      send(resent_.qkv[g], g, [&](const TokenSide& rows) { rows.pack_qkv(inputs); });
+      send(resent_.out[g], g, [&](const TokenSide& rows) { rows.pack_out(out); });
+    }
+  }
+
   // Several groups may read the same keys and values: their gradients add up.
-  void differentiate(const SavedHeads& kept, int g, const Inputs& inputs) {
+  void differentiate(const HeadSide& heads, const Saved& saved, int g, const Inputs& inputs) {
     const HeadGroup& group = own(g);
     const bool first = g == group.first_reader, last = g == group.last_reader;
     const QkvRow row = cut_.gradient_row(comm_.rank(), g);
@@ -138,8 +150,8 @@ class UlyssesPlan final : public Plan {
     const bool alone = first && last;
     const KvBlock sum = alone ? packed : shared_kv(kv_sum_);
     const KvBlock kv = first ? sum : shared_kv(kv_share_);
-    inner_[g]->backward(head_inputs(kept.heads.qkv, g, inputs), {out_view(kept.heads.out[g], g)},
-                        *kept.inner[g], out_view(d_out_[g], g),
+    inner_[g]->backward(head_inputs(heads.qkv, g, inputs), {out_view(heads.out[g], g)}, saved,
+                        out_view(d_out_[g], g),
                         {row.q(rows), kv.k, kv.v, sinks_of(d_sinks_.view(), g)});
     if (!first) {
       kernels_.accumulate(kv.k, sum.k);
@@ -173,6 +185,7 @@ class UlyssesPlan final : public Plan {
   }
 
   void reserve_backward() {
+    if (resends_) resent_ = new_head_side(Direction::to_heads);
     for (int g = 0; g < cut_.groups(); ++g) {
       d_out_.push_back(exchange(cut_.out(g), Direction::to_heads, out_[g]));
       gradients_.push_back(exchange(cut_.gradients(g), Direction::to_tokens, rows_[g]));
@@ -187,14 +200,23 @@ class UlyssesPlan final : public Plan {
     const comm::Buffer& tokens = direction == Direction::to_heads ? entering_ : leaving_;
     return {comm_, std::move(sizes), direction, algorithm_, tokens, std::move(heads)};
   }
-  HeadSide head_side(const std::vector<comm::Buffer>& qkv,
-                     const std::vector<comm::Buffer>& out) const {
+  /// `out_moves`: to the tokens, or here from them.
+  HeadSide head_side(const std::vector<comm::Buffer>& qkv, const std::vector<comm::Buffer>& out,
+                     Direction out_moves) const {
     HeadSide side;
     for (int g = 0; g < cut_.groups(); ++g) {
       side.qkv.push_back(exchange(cut_.qkv(g), Direction::to_heads, qkv[g]));
-      side.out.push_back(exchange(cut_.out(g), Direction::to_tokens, out[g]));
+      side.out.push_back(exchange(cut_.out(g), out_moves, out[g]));
     }
     return side;
+  }
+  HeadSide new_head_side(Direction out_moves) const {
+    std::vector<comm::Buffer> qkv, out;
+    for (int g = 0; g < cut_.groups(); ++g) {
+      qkv.push_back(head_side_of({cut_.qkv(g)}));
+      out.push_back(head_side_of({cut_.out(g)}));
+    }
+    return head_side(qkv, out, out_moves);
   }
 
   TensorView out_view(const RowExchange& out, int g) const {
@@ -247,13 +269,15 @@ class UlyssesPlan final : public Plan {
   ShardContract contract_;
   UlyssesCut cut_;
   std::vector<std::unique_ptr<Plan>> inner_;  // [group]
-  comm::Buffer entering_, leaving_;           // token sides of all exchanges, in turn
-  std::vector<comm::Buffer> rows_, out_;      // head sides, [group]: q, k, v or their gradients;
-                                              // out or d_out
-  HeadSide unsaved_;                          // of a forward pass that keeps nothing
-  std::optional<RowExchange> lse_;            // of all groups
-  Exchanges d_out_, gradients_;               // once there is a Saved
-  comm::Buffer kv_sum_, kv_share_;            // and groups share a KV head
+  bool resends_;
+  comm::Buffer entering_, leaving_;       // token sides of all exchanges, in turn
+  std::vector<comm::Buffer> rows_, out_;  // head sides, [group]: q, k, v or their gradients;
+                                          // out or d_out
+  HeadSide unsaved_;                      // of a forward pass that keeps nothing
+  std::optional<RowExchange> lse_;        // of all groups
+  Exchanges d_out_, gradients_;           // once there is a Saved
+  HeadSide resent_;                       // likewise, in backward passes that resend
+  comm::Buffer kv_sum_, kv_share_;        // and groups share a KV head
   Tensor d_sinks_;
 };
 
@@ -261,9 +285,10 @@ class UlyssesPlan final : public Plan {
 
 std::unique_ptr<Plan> make_ulysses_plan(comm::Communicator comm, Kernels& kernels,
                                         comm::AllToAllAlgorithm algorithm, ShardContract contract,
-                                        UlyssesCut cut, std::vector<std::unique_ptr<Plan>> inner) {
+                                        UlyssesCut cut, std::vector<std::unique_ptr<Plan>> inner,
+                                        bool resends) {
   return std::make_unique<UlyssesPlan>(std::move(comm), kernels, algorithm, std::move(contract),
-                                       std::move(cut), std::move(inner));
+                                       std::move(cut), std::move(inner), resends);
 }
 
 }  // namespace ringspan::attention

@@ -69,9 +69,9 @@ void settle_world(Point& point) {
 
 /// An axis that is dropped from some rows belongs to others; dropped from all it is a mistake.
 void require_used(const Axes& axes, const std::vector<Point>& points) {
-  const auto require = [&](std::string_view option, bool given, bool ScheduleEntry::*takes) {
+  const auto require = [&](std::string_view option, bool given, auto ScheduleEntry::*takes) {
     const bool used = std::any_of(points.begin(), points.end(), [takes](const Point& point) {
-      return schedule_entry(point.schedule).*takes;
+      return schedule_entry(point.schedule).*takes != 0;
     });
     RINGSPAN_REQUIRE(!given || used, option, ": none of the schedules of this sweep has it");
   };
@@ -85,6 +85,7 @@ void require_used(const Axes& axes, const std::vector<Point>& points) {
     require("--ulysses-degree", axis.member == &Point::ulysses_degree,
             &ScheduleEntry::takes_ulysses_degree);
     require("--inner-ring", axis.member == &Point::inner_ring, &ScheduleEntry::takes_inner_ring);
+    require("--head-groups", axis.member == &Point::head_groups, &ScheduleEntry::head_groups);
   }
 }
 
@@ -129,6 +130,8 @@ void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
   if (schedule.takes_inner_ring && !schedule.takes_ulysses_degree && point.inner_ring == 0) {
     point.inner_ring = point.ranks_per_node;  // usp has one ring unless it is asked for two
   }
+  if (schedule.head_groups == 0) point.head_groups = 0;
+  if (schedule.head_groups > 1 && point.head_groups == 0) point.head_groups = schedule.head_groups;
   if (!schedule.takes_backward || point.backward.empty()) point.backward = "kv";
   if (!point.has_backward()) point.backward.clear();
 }
@@ -175,6 +178,7 @@ attention::ScheduleOptions schedule_options(const Point& point) {
     options.ulysses_degree = degree(point, "a ulysses_degree", point.ulysses_degree);
   }
   options.inner_ring = degree(point, "an inner_ring", point.inner_ring);
+  options.head_groups = static_cast<int>(point.head_groups);
   if (point.backward == "q") options.backward = attention::BackwardForm::q;
   if (point.backward == "automatic") options.backward = attention::BackwardForm::automatic;
   if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;

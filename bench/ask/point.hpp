@@ -20,7 +20,7 @@ struct Point {
   std::string transport = "threads", device = "host", cluster, kernel = "cpu";
   std::string schedule = "zigzag", layout, pass = "forward", dtype = "fp32";
   std::int64_t ranks = 1, ranks_per_node = 0, ulysses_degree = 0, ring_degree = 0;
-  std::int64_t inner_ring = 0;
+  std::int64_t inner_ring = 0, head_groups = 0;
   std::int64_t pretended_ranks_per_node = 0;  // what was asked for; 0: nodes are what they are
   std::string placement, all_to_all, hop = "copy", backward;
   std::int64_t sequence_length = 1, tokens_per_rank = 0, batch = 1;

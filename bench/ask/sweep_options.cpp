@@ -30,6 +30,7 @@ constexpr OptionEntry kEntries[] = {
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},
     {"--ulysses-degree", "usp: ranks that share heads [the ranks of a node]"},
     {"--inner-ring", "double_ring, usp: ranks of an inner ring [those of a node; usp: one ring]"},
+    {"--head-groups", "ulysses_overlapped, usp: groups that heads move in [4; usp: 1]"},
     {"--placement", "usp: neighbouring ranks: ulysses_inner, ring_inner [ulysses_inner]"},
     {"--all-to-all", "ulysses, ulysses_overlapped, usp: direct, hierarchical, automatic [direct]"},
     {"--hop", "how a hop in one address space goes: copy, reference [copy]"},
@@ -84,7 +85,7 @@ std::vector<std::string_view> known_names(const Table& table) {
   return names;
 }
 
-constexpr std::int64_t kMostRanks = 4096;
+constexpr std::int64_t kMostRanks = 4096, kMostHeadGroups = 4096;
 constexpr std::int64_t kMostIterations = 1'000'000;
 
 void require_at_most(std::string_view option, std::int64_t value, std::int64_t most) {
@@ -167,23 +168,24 @@ Axes name_axes(const Texts& texts) {
 
 void add_number_axes(const Texts& texts, Axes& axes) {
   const auto add = [&](std::string_view option, std::int64_t Point::*member,
-                       std::string_view otherwise) {
+                       std::string_view otherwise, std::int64_t most = INT64_MAX) {
     if (!texts.has(option) && otherwise.empty()) return;
     axes.numbers.push_back({member, integers(option, texts.text(option, otherwise), 1), option});
+    for (const std::int64_t value : axes.numbers.back().values) {
+      require_at_most(option, value, most);
+    }
   };
   const bool model = texts.has("--model"), per_rank = texts.has("--tokens-per-rank");
   RINGSPAN_REQUIRE(!per_rank || !texts.has("--seq"), "--tokens-per-rank: stands in place of --seq");
   for (const std::string_view option : {"--heads", "--kv-heads", "--head-dim"}) {
     RINGSPAN_REQUIRE(!model || !texts.has(option), "--model: stands in place of ", option);
   }
-  add("--ranks", &Point::ranks, "1,2");
-  for (const std::int64_t ranks : axes.numbers.back().values) {
-    require_at_most("--ranks", ranks, kMostRanks);
-  }
+  add("--ranks", &Point::ranks, "1,2", kMostRanks);
   const int pretended = comm::launch_options_from_environment().ranks_per_node;
   add("--ranks-per-node", &Point::ranks_per_node, pretended > 0 ? std::to_string(pretended) : "");
   add("--ulysses-degree", &Point::ulysses_degree, "");
   add("--inner-ring", &Point::inner_ring, "");
+  add("--head-groups", &Point::head_groups, "", kMostHeadGroups);
   add("--batch", &Point::batch, "1");
   add("--heads", &Point::heads, model ? "" : "8");
   add("--kv-heads", &Point::kv_heads, "");

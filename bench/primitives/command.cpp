@@ -41,7 +41,7 @@ std::vector<std::vector<const Primitive*>> families(const PrimitiveOptions& opti
 /// An automatic all-to-all goes by what messages cost; in one address space it is direct.
 comm::Communicator knowing_costs(const comm::Communicator& comm, const PrimitiveOptions& options,
                                  const std::string& transport) {
-  constexpr double kProbeSeconds = 0.5;
+  constexpr double kProbeSeconds = 3;
   const auto& asked = options.primitives;
   const bool automatic =
       asked.empty() || std::find(asked.begin(), asked.end(), "all_to_all_automatic") != asked.end();

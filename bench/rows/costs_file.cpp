@@ -52,6 +52,9 @@ Json json(const ProbedCosts& probed) {
   if (probed.nodes > 1) json["inter_node"] = link_json(probed.costs.inter_node);
   if (probed.ranks_per_node > 1) json["intra_node"] = link_json(probed.costs.intra_node);
   json["copy_bytes_per_s"] = 1 / probed.costs.copy_per_byte;
+  for (const auto& [bytes, direct, hierarchical] : probed.costs.trials.all())
+    json["all_to_all"].push_back(
+        {{"bytes_per_pair", bytes}, {"direct_s", direct}, {"hierarchical_s", hierarchical}});
   json["hierarchical_bytes_per_pair"] = Json::array();
   for (const auto& [from, below] : ranges(probed)) {
     Json range = {{"from", from}};
@@ -85,7 +88,8 @@ std::string summary(const ProbedCosts& probed) {
   if (probed.nodes > 1) text += concat("between nodes ", link_text(probed.costs.inter_node), "; ");
   if (probed.ranks_per_node > 1)
     text += concat("inside ", link_text(probed.costs.intra_node), "; ");
-  return concat(text, "so hierarchical all-to-alls pay ", comm::text(ranges(probed)));
+  return concat(text, "so hierarchical all-to-alls pay ", comm::text(ranges(probed)),
+                probed.costs.trials.count > 0 ? ", by trials" : "");
 }
 
 void store_costs(const std::string& file, const ProbedCosts& probed) {

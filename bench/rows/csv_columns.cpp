@@ -38,9 +38,9 @@ void write(const Point& point, Cells& cells) {
   writer.write(point.transport, point.device, point.cluster, point.kernel, point.schedule,
                point.layout, point.pass, point.dtype, point.ranks, point.ranks_per_node,
                nonzero(point.ulysses_degree), nonzero(point.ring_degree), nonzero(point.inner_ring),
-               point.placement, point.all_to_all, point.hop, point.backward, point.sequence_length,
-               point.batch, point.heads, point.kv_heads, point.head_dim, point.value_dim,
-               point.mask);
+               nonzero(point.head_groups), point.placement, point.all_to_all, point.hop,
+               point.backward, point.sequence_length, point.batch, point.heads, point.kv_heads,
+               point.head_dim, point.value_dim, point.mask);
 }
 
 void write(const Result& result, Cells& cells) {

@@ -28,6 +28,7 @@ inline constexpr std::array kColumns = {
     "ulysses_degree",
     "ring_degree",
     "inner_ring",
+    "head_groups",
     "placement",
     "all_to_all",
     "hop",

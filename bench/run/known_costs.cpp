@@ -15,7 +15,7 @@ ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transp
 }
 
 const ProbedCosts& KnownCosts::of(const comm::Communicator& world, std::string_view transport) {
-  constexpr double kSeconds = 0.5;
+  constexpr double kSeconds = 3;  // where ranks share cores, turns of trials vary by a third
   std::string key(transport);
   for (int rank = 0; rank < world.size(); ++rank) key += concat(' ', world.place(rank).node);
   // Ranks may know different things if a point has failed before.

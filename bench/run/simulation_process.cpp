@@ -14,6 +14,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <system_error>
 
@@ -138,6 +139,11 @@ struct Listening {
 
 }  // namespace
 
+std::mutex& starting_copies() {
+  static std::mutex mutex;  // of the process, as what is copied is
+  return mutex;
+}
+
 Measurement simulate_apart(const Point& point, const MeasureOptions& options,
                            const comm::Cluster& cluster) {
   using Clock = std::chrono::steady_clock;
@@ -146,8 +152,10 @@ Measurement simulate_apart(const Point& point, const MeasureOptions& options,
   const auto start_half = [&](ModePair modes) {
     return Child([&, modes] { return simulated(point, options, cluster, modes); });
   };
+  std::unique_lock quiet(starting_copies());
   std::array<Listening, 2> halves{Listening{start_half(kHalves[0])},
                                   Listening{start_half(kHalves[1])}};  // at once: two cores
+  quiet.unlock();
   while (!halves[0].ended || !halves[1].ended) {
     for (auto& [child, outcome, ended] : halves) ended = ended || !child.listen(outcome);
     if (interrupted()) throw Error(ErrorKind::aborted, "interrupted");

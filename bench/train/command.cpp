@@ -191,15 +191,16 @@ void in_first(const Processes& processes, const std::function<void()>& body) {
 }  // namespace
 
 int train(const TrainOptions& options, const Processes& processes) {
+  const bool process = comm::backend(options.transport).process;
   std::optional<NewCsv> csv;  // of the first process
   const std::string text = processes.told_by_first([&] {
+    if (process && processes.size() > 1) model::require_ranks(options.mesh, processes.size());
     std::string all = read(options);
     csv.emplace(options.csv, header());
     return all;
   });
   const Printer printer(options);
   std::vector<TrainedStep> many, one;
-  const bool process = comm::backend(options.transport).process;
   const auto here = [&](const std::function<void()>& body) {
     process ? body() : in_first(processes, body);
   };

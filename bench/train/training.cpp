@@ -59,6 +59,7 @@ class RankTraining {
     const comm::Communicator& world = mesh_.world();
     const Part part = split_evenly(options_.batch, mesh_.data().size(), mesh_.data().rank());
     const std::vector<model::Sample> batch = samples(text, options_, index, part);
+    if (index == 0) model::require_same(mesh_.samples(), batch);
     const attention::Sequence sequence = model::common_sequence(batch);
     const model::Tokens shard =
         model::shard_batch(batch, sequence, schedule_->shard(sequence), part.first);
@@ -85,11 +86,13 @@ class RankTraining {
 
  private:
   attention::ScheduleOptions schedule_options() const {
-    const bool two = attention::schedule_entry(options_.schedule).takes_ulysses_degree;
+    const attention::ScheduleEntry& schedule = attention::schedule_entry(options_.schedule);
     attention::ScheduleOptions options;
-    if (two) options = mesh_.schedule_options();
+    if (schedule.takes_ulysses_degree) options = mesh_.schedule_options();
     options.inner_ring = options_.inner_ring;
     options.head_groups = options_.head_groups;
+    options.resends =
+        schedule.takes_all_to_all && options_.memory.recompute == model::Recompute::selective_plus;
     return options;
   }
 

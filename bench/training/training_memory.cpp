@@ -16,6 +16,7 @@ struct Stage {
   double layers = 0;      // of the model
   double embeddings = 0;  // matrices of [vocabulary][hidden]
   double in_flight = 0;   // micro-batches whose activations it keeps
+  double embedded = 0;    // micro-batches that it keeps dropout's mask behind the embedding of
   bool last = false;
 };
 
@@ -76,10 +77,12 @@ TrainingMemory stage_memory(const Model& model, const TrainingConfig& config, co
   memory.gradients = held * static_cast<double>(config.gradient_bytes) / sharded_from(2);
   memory.optimizer = held * kAdam / sharded_from(1);
   memory.activations = stage.layers * stage.in_flight * layer_activation_bytes(model, config);
+  const auto residual = static_cast<double>(residual_tokens(config) * model.hidden);
+  if (config.dropout) memory.activations += stage.embedded * residual;
   memory.workspace = workspace(model, config, attention_workspace);
   if (!stage.last) return memory;
   const double width = static_cast<double>(model.vocabulary) / config.tensor;
-  memory.logits = static_cast<double>(residual_tokens(config) * model.hidden) * 2 * kElement;
+  memory.logits = 2 * kElement * residual;  // what goes into the last norm and comes out of it
   if (!config.tiled_logits) {
     memory.logits += static_cast<double>(config.tokens()) * width * (kElement + 4);
   }
@@ -111,17 +114,19 @@ TrainingMemory training_memory(const Model& model, const TrainingConfig& config,
   const auto layers = static_cast<double>(most_layers(model, config));
   const double embeddings = model.tied ? 1 : 2;
   if (config.pipeline == 1) {
-    return stage_memory(model, config, {layers, embeddings, 1, true}, attention_workspace);
+    return stage_memory(model, config, {layers, embeddings, 1, 1, true}, attention_workspace);
   }
   const auto in_flight = [&](int stage) {
     return model::micro_batches_in_flight(config.pipeline, config.pipeline_interleave, stage,
                                           config.micro_batches());
   };
+  const auto embedded =
+      static_cast<double>(std::min<std::int64_t>(config.pipeline, config.micro_batches()));
   const TrainingMemory first =
-      stage_memory(model, config, {layers, 1, in_flight(0), false}, attention_workspace);
+      stage_memory(model, config, {layers, 1, in_flight(0), embedded, false}, attention_workspace);
   const double at_end = in_flight(config.pipeline - 1);
   const TrainingMemory last =
-      stage_memory(model, config, {layers, 1, at_end, true}, attention_workspace);
+      stage_memory(model, config, {layers, 1, at_end, 0, true}, attention_workspace);
   return first.total() > last.total() ? first : last;
 }
 

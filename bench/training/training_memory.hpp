@@ -9,7 +9,7 @@ namespace ringspan::bench {
 struct TrainingMemory {
   double parameters = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // kept for the backward passes of all micro-batches in flight
-  double logits = 0;       // with their 32-bit copy
+  double logits = 0;       // with their 32-bit copy, and what they are made of
   double workspace = 0;    // of the layer that runs: attention's, what is recomputed or gathered
 
   double total() const {
@@ -17,6 +17,8 @@ struct TrainingMemory {
   }
 };
 
+/// Around the layers: Korthikanti et al. (arXiv 2205.05198), section 4.3, sbh/t (p + 4 (1 + v/h) if
+/// p = 1), and the logits in 16 bits before they are copied, 2sbv/t.
 /// `attention_workspace`: of AttentionCost; 0 leaves it out, which is a lower bound to prune by.
 TrainingMemory training_memory(const Model& model, const TrainingConfig& config,
                                double attention_workspace = 0);

@@ -38,7 +38,7 @@ void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
   streams::launch_threads(options, body, cuda,
                           [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
                             return std::make_unique<Connection>(lanes, flags, gpu, options.ranks,
-                                                                rank, options.debug.ledger);
+                                                                rank, options.debug.ledger, false);
                           });
 }
 

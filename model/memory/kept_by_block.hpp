@@ -16,7 +16,8 @@ struct RankRows {
 };
 
 /// Bytes of the device that a Block keeps from its forward pass for its backward pass, with a
-/// schedule that saves the lse alone, as rings do. Of each row, in elements of config.dtype:
+/// schedule that saves the lse alone, as rings do, and ulysses where it resends. Of each row, in
+/// elements of config.dtype:
 ///   x, unless offloaded                     hidden, of the piece
 ///   y, with nothing or the MLP recomputed   hidden, of the piece; not blockwise
 ///   q, k, v, likewise                       (heads + 2 kv_heads) head_dim/tensor, of the shard

@@ -44,11 +44,4 @@ double micro_batches_in_flight(int pipeline, int interleave, int stage,
   return std::min(most, static_cast<double>(micro_batches));
 }
 
-double outer_activation_bytes(std::int64_t residual_tokens, std::int64_t hidden,
-                              std::int64_t vocabulary, int pipeline) {
-  const auto tokens = static_cast<double>(residual_tokens);
-  const double mask = tokens * static_cast<double>(hidden) * pipeline;
-  return mask + (pipeline == 1 ? 4 * tokens * static_cast<double>(hidden + vocabulary) : 0);
-}
-
 }  // namespace ringspan::model

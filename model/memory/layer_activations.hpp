@@ -52,10 +52,4 @@ double layer_input_bytes(const LayerShare& share);
 /// section 4.2.3). At most as many as there are.
 double micro_batches_in_flight(int pipeline, int interleave, int stage, std::int64_t micro_batches);
 
-/// Besides layers, on the first stage (section 4.3): dropout's mask of the embedding for each of p
-/// micro-batches, and without a pipeline the last norm, the output's input, and 32-bit logits:
-/// sbh/t (p + 4 (1 + v/h) if p = 1). `residual_tokens` = sb/t.
-double outer_activation_bytes(std::int64_t residual_tokens, std::int64_t hidden,
-                              std::int64_t vocabulary, int pipeline);
-
 }  // namespace ringspan::model

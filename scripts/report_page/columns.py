@@ -19,6 +19,7 @@ COLUMNS = {
     "ulysses_degree": "count",
     "ring_degree": "count",
     "inner_ring": "count",
+    "head_groups": "count",
     "placement": "text",
     "all_to_all": "text",
     "hop": "text",
@@ -89,6 +90,7 @@ VARIANT = [
     "ring_degree",
     "layout",
     "inner_ring",
+    "head_groups",
     "placement",
     "all_to_all",
     "backward",
@@ -107,6 +109,8 @@ SCHEDULES = {
     "bidirectional_ring": ("#44AA99", "wedge"),
     "dist_flash": ("#8C6D31", "triangle-left"),
     "ring_self_attention": ("#7F7F7F", "stroke"),
+    "ulysses_overlapped": ("#B2182B", "circle"),
+    "halo": ("#5E3C99", "square"),
 }
 
 
@@ -115,8 +119,6 @@ def schedule_style(name, names):
     if name in SCHEDULES:
         return SCHEDULES[name]
     spare = [
-        ("#B2182B", "circle"),
-        ("#5E3C99", "square"),
         ("#1B7837", "diamond"),
         ("#8C510A", "cross"),
     ]

@@ -36,9 +36,13 @@ def picture(runs):
                 for step in run.steps
             ]
     colour = alt.Color(
-        "run:N", title=None, sort=names(runs), scale=alt.Scale(range=COLOURS), legend=alt.Legend(labelLimit=400)
+        "run:N",
+        title=None,
+        sort=names(runs),
+        scale=alt.Scale(range=COLOURS),
+        legend=alt.Legend(labelLimit=600, columns=1),
     )
-    step = alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1))
+    step = alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1, tickCount=10))
     loss = alt.Y("loss:Q", title="loss (nats per byte)", scale=alt.Scale(zero=False))
     drawn = alt.Chart(pd.DataFrame(lines)).mark_line().encode(step, loss, colour)
     if dots:

@@ -17,7 +17,7 @@
 #include "tests/attention/array.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace cpu_kernel_speed_test {
 
 constexpr int kBlocks = 20;
 constexpr std::int64_t kTokens = 4096, kHeads = 1, kHeadDim = 128;
@@ -127,5 +127,5 @@ TEST(CpuKernelSpeedTest, SubnormalNumbersCostNothing) {
   EXPECT_LT(subnormal, 1.5 * normal);
 }
 
-}  // namespace
+}  // namespace cpu_kernel_speed_test
 }  // namespace ringspan::attention

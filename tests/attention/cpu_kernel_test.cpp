@@ -11,7 +11,7 @@
 #include "tests/attention/cpu_kernel_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace cpu_kernel_test {
 
 struct Case {
   std::string name;
@@ -171,5 +171,5 @@ TEST_P(CpuKernelsTest, PollsTheDeviceBetweenPanels) {
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuKernelsTest, instruction_sets(), instruction_set_name);
 
-}  // namespace
+}  // namespace cpu_kernel_test
 }  // namespace ringspan::attention

@@ -11,12 +11,14 @@
 namespace ringspan::attention {
 namespace {
 
+class CpuKernelValuesTest : public CpuKernelsTest {};
+
 Problem causal_problem(std::int64_t length, const Shape& shape = {}) {
   return {.shape = shape, .sequence = {length}, .mask = {.right = 0}, .softmax_scale = 0.3};
 }
 
 // Logits of tens of thousands, so that all but one weight of a row underflow.
-TEST_P(CpuKernelsTest, HugeLogitsStayFiniteAndRight) {
+TEST_P(CpuKernelValuesTest, HugeLogitsStayFiniteAndRight) {
   Problem problem = causal_problem(120, {.heads = 2});
   problem.softmax_scale = 3000;
   const OracleInputs inputs = random_inputs(problem, 4);
@@ -42,7 +44,7 @@ void expect_nan_survives(comm::Device& device, const Problem& problem, const Ora
 
 // A value that only one key has, whose weight is 2^-n: right down to where fp32 has no more normal
 // numbers, and lost like any underflow below.
-TEST_P(CpuKernelsTest, WeightsCountDownToTheSmallestNormalNumber) {
+TEST_P(CpuKernelValuesTest, WeightsCountDownToTheSmallestNormalNumber) {
   constexpr double kSmallest = 0x1p-126, kValue = 3, kGradient = 5;
   Problem problem{.shape = {.head_dim = 1, .value_dim = 2}, .sequence = {2}};
   problem.softmax_scale = 1;
@@ -65,7 +67,7 @@ TEST_P(CpuKernelsTest, WeightsCountDownToTheSmallestNormalNumber) {
   }
 }
 
-TEST_P(CpuKernelsTest, LeavesSubnormalNumbersToTheCaller) {
+TEST_P(CpuKernelValuesTest, LeavesSubnormalNumbersToTheCaller) {
   const Problem problem = causal_problem(3);
   const auto ranks = make_ranks(*device_, problem, random_inputs(problem, 10));
   run(*prepared(problem.shape), problem, ranks);
@@ -84,7 +86,7 @@ void expect_same_outside(const char* what, const Tensor& a, const Tensor& b, std
 }
 
 // In a window, panels have keys that only their first or only their last lanes see.
-TEST_P(CpuKernelsTest, HugeAndNonFiniteValuesReachOnlyWhatSeesThem) {
+TEST_P(CpuKernelValuesTest, HugeAndNonFiniteValuesReachOnlyWhatSeesThem) {
   constexpr std::int64_t kToken = 61, kLeft = 20, kRight = 3;
   const Problem problem{.shape = {.heads = 2, .head_dim = 7, .value_dim = 9},
                         .sequence = {130},
@@ -114,7 +116,7 @@ TEST_P(CpuKernelsTest, HugeAndNonFiniteValuesReachOnlyWhatSeesThem) {
 }
 
 // Every bit of the NaN is set, as in poisoned memory: the exponential handles bits.
-TEST_P(CpuKernelsTest, NotANumberIsNotHidden) {
+TEST_P(CpuKernelValuesTest, NotANumberIsNotHidden) {
   Problem problem = causal_problem(90);
   for (const std::optional<double> softcap : {std::optional<double>(), std::optional(5.0)}) {
     problem.softcap = softcap;
@@ -128,7 +130,8 @@ TEST_P(CpuKernelsTest, NotANumberIsNotHidden) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuKernelsTest, instruction_sets(), instruction_set_name);
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuKernelValuesTest, instruction_sets(),
+                         instruction_set_name);
 
 }  // namespace
 }  // namespace ringspan::attention

@@ -9,7 +9,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace dist_flash_steps_test {
 
 using AllSteps = std::vector<std::vector<DistFlashStep>>;  // [rank][step]
 
@@ -121,5 +121,5 @@ TEST(DistFlashStepsTest, AreSentWhatTheyUseAndNothingElse) {
   });
 }
 
-}  // namespace
+}  // namespace dist_flash_steps_test
 }  // namespace ringspan::attention

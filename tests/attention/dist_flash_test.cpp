@@ -7,7 +7,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace dist_flash_test {
 
 comm::World one_node(int ranks) { return {comm::even_places(ranks, 0)}; }
 
@@ -120,5 +120,5 @@ TEST(RematerialisationTest, ABackwardPassNeedsNoSecondForwardPass) {
   }
 }
 
-}  // namespace
+}  // namespace dist_flash_test
 }  // namespace ringspan::attention

@@ -6,7 +6,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace dtype_test {
 
 const std::vector<DType> kDTypes{DType::bf16, DType::f16};
 const std::vector<const char*> kMasks{"full", "causal", "window:7:3", "documents+causal"};
@@ -59,5 +59,5 @@ TEST_P(DTypeCoverTest, MatchesTheOracle) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DTypeCoverTest, testing::Values(1, 2));
 
-}  // namespace
+}  // namespace dtype_test
 }  // namespace ringspan::attention

@@ -6,7 +6,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace forward_seconds_test {
 
 TEST(ForwardSecondsTest, MessagesSlowAKernelDownOnlyWhileTheyLast) {
   EXPECT_DOUBLE_EQ(slowed_seconds(10, 0, 2), 10);
@@ -51,5 +51,5 @@ TEST(ForwardSecondsTest, WhatHasNoClosedFormIsRefused) {
   EXPECT_THROW(forward_seconds("usp", causal(1024), node(), fa3, 8, {.ulysses_degree = 3}), Error);
 }
 
-}  // namespace
+}  // namespace forward_seconds_test
 }  // namespace ringspan::attention

@@ -6,7 +6,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace halo_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -163,5 +163,5 @@ TEST(HaloTest, GoesInsideUlysses) {
       }));
 }
 
-}  // namespace
+}  // namespace halo_test
 }  // namespace ringspan::attention

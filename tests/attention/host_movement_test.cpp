@@ -9,7 +9,7 @@
 #include "tests/attention/array.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace host_movement_test {
 
 constexpr DType kDTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 
@@ -156,5 +156,5 @@ TEST(TensorViewTest, OffsetsHoldBeyond32Bits) {
   EXPECT_EQ(static_cast<std::byte*>(sliced.slice_tokens(tokens - 1, 1).data) - base, 4 * large);
 }
 
-}  // namespace
+}  // namespace host_movement_test
 }  // namespace ringspan::attention

@@ -10,7 +10,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace kernel_seconds_test {
 
 std::vector<Tile> square(std::int64_t tokens, const Mask& mask) {
   const Shard all{{0, 1, tokens}};
@@ -146,5 +146,5 @@ TEST(KernelSecondsTest, UnknownCurvesAreRefusedWithTheKnownOnes) {
             "h800, h200, b200, l20");
 }
 
-}  // namespace
+}  // namespace kernel_seconds_test
 }  // namespace ringspan::attention

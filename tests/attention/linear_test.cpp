@@ -9,7 +9,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace linear_test {
 
 using testing::HasSubstr;
 
@@ -191,5 +191,5 @@ TEST(LinearTest, IsRefusedWhereTheHostDoesNotReachTheMemory) {
   }
 }
 
-}  // namespace
+}  // namespace linear_test
 }  // namespace ringspan::attention

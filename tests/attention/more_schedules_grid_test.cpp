@@ -7,7 +7,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace more_schedules_grid_test {
 
 const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
 
@@ -15,6 +15,7 @@ const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7
 int check(const Problem& problem, const OracleInputs& inputs, const OracleResults& expected,
           int ranks) {
   std::vector<NamedSchedule> legal = more_schedules(ranks);
+  if (problem.mask.left && problem.mask.right) legal.push_back({"halo"});
   std::erase_if(legal, [&](const NamedSchedule& schedule) {
     return ulysses_degree(schedule, ranks) > problem.shape.heads;
   });
@@ -63,5 +64,5 @@ INSTANTIATE_TEST_SUITE_P(Grid, MoreSchedulesGridTest,
                                                           "documents+causal+window:40"),
                                           testing::Values(6, 64)));
 
-}  // namespace
+}  // namespace more_schedules_grid_test
 }  // namespace ringspan::attention

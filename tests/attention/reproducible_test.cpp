@@ -10,7 +10,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace reproducible_test {
 
 using testing::HasSubstr;
 
@@ -152,5 +152,5 @@ TEST(ReproducibleTest, KernelsAndShapeMustAgree) {
   EXPECT_THAT(refusal(true, "reference"), HasSubstr("choose the reproducible kernels"));
 }
 
-}  // namespace
+}  // namespace reproducible_test
 }  // namespace ringspan::attention

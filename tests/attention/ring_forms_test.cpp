@@ -10,7 +10,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace ring_forms_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -249,5 +249,5 @@ TEST(RingFormTest, OptionsThatAScheduleDoesNotHaveAreRefusedByName) {
               HasSubstr("backward"));
 }
 
-}  // namespace
+}  // namespace ring_forms_test
 }  // namespace ringspan::attention

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace ringspan::attention {
-namespace {
+namespace ring_seconds_test {
 
 using Steps = std::vector<std::vector<RingStepSeconds>>;
 using Table = std::vector<std::vector<double>>;
@@ -82,5 +82,5 @@ TEST(RingSecondsTest, AGradientMayGoToAnyRank) {
   EXPECT_EQ(ring_seconds(steps, 1), (std::vector<double>{11, 2, 11}));
 }
 
-}  // namespace
+}  // namespace ring_seconds_test
 }  // namespace ringspan::attention

@@ -7,7 +7,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace ring_self_attention_test {
 
 // The paper, for B sequences of L tokens, Z heads of A on N ranks: 2 (N - 1) B Z (L / N) A elements
 // forward, 6 of these backward.
@@ -138,5 +138,5 @@ TEST(PlanSavedTest, IsNotFilledByAPassThatFails) {
   });
 }
 
-}  // namespace
+}  // namespace ring_self_attention_test
 }  // namespace ringspan::attention

@@ -13,7 +13,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace ring_steps_test {
 
 using AllSteps = std::vector<RingSteps>;  // [rank]
 
@@ -286,5 +286,5 @@ TEST(QkvRowTest, IsAlignedForEveryHeadDim) {
   }
 }
 
-}  // namespace
+}  // namespace ring_steps_test
 }  // namespace ringspan::attention

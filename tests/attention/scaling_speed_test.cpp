@@ -18,7 +18,7 @@
 #include "tests/attention/array.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace scaling_speed_test {
 
 constexpr int kRanks = 2, kPairs = 7, kBlocks = 3;
 constexpr double kEnough = 0.93;
@@ -123,5 +123,5 @@ TEST_P(ScalingSpeedTest, TwoRanksGetWhatTwoCoresGive) {
   EXPECT_GE(best, kEnough);
 }
 
-}  // namespace
+}  // namespace scaling_speed_test
 }  // namespace ringspan::attention

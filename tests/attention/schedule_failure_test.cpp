@@ -8,7 +8,7 @@
 #include "tests/comm/failure.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace schedule_failure_test {
 
 using comm::test::Fault;
 
@@ -59,5 +59,5 @@ INSTANTIATE_TEST_SUITE_P(Faults, ScheduleFailureTest,
                                          std::get<1>(info.param).name);
                          });
 
-}  // namespace
+}  // namespace schedule_failure_test
 }  // namespace ringspan::attention

@@ -9,7 +9,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace schedule_grid_test {
 
 const std::vector<std::pair<int, int>> kHeads{{4, 4}, {4, 2}, {4, 1}, {6, 3}, {7, 7}, {8, 2}};
 const std::vector<int> kLengths{1, 3, 7, 16, 29, 257};
@@ -151,5 +151,5 @@ INSTANTIATE_TEST_SUITE_P(Grid, ScheduleGridTest,
                                                           "documents+causal+window:40"),
                                           testing::Values(6, 64, 72, 128)));
 
-}  // namespace
+}  // namespace schedule_grid_test
 }  // namespace ringspan::attention

@@ -25,6 +25,7 @@ std::string describe(const NamedSchedule& schedule) {
   if (options.backward == BackwardForm::q) add("q travels");
   if (options.backward == BackwardForm::automatic) add("kv or q travels");
   if (options.head_groups) add(options.head_groups, " head groups");
+  if (options.resends) add("resends");
   return schedule.name + text + (text.empty() ? "" : ")");
 }
 
@@ -49,7 +50,8 @@ std::vector<NamedSchedule> more_schedules(int ranks) {
                                   {"bidirectional_ring", {.layout = LayoutKind::contiguous}},
                                   {"dist_flash"},
                                   {"ring_self_attention"},
-                                  {"ulysses_overlapped"}};
+                                  {"ulysses_overlapped"},
+                                  {"ulysses_overlapped", {.resends = true}}};
   for (int inner = 2; inner < ranks; ++inner) {
     if (ranks % inner != 0) continue;
     more.push_back({"double_ring", {.inner_ring = inner}});

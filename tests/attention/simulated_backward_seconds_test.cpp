@@ -13,7 +13,7 @@
 #include "comm/launch.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace simulated_backward_seconds_test {
 
 /// One node on a switch whose ports have room for three messages, and a host that takes no time
 /// worth mentioning. One cluster per process.
@@ -108,5 +108,5 @@ TEST(BackwardSecondsTest, WhatHasNoClosedFormIsRefused) {
   EXPECT_GT(seconds("ring", narrow), 0);
 }
 
-}  // namespace
+}  // namespace simulated_backward_seconds_test
 }  // namespace ringspan::attention

@@ -11,7 +11,7 @@
 #include "comm/launch.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace simulated_seconds_test {
 
 constexpr ModelledLibrary kLibrary{KernelLibrary::fa3};
 
@@ -105,5 +105,5 @@ TEST(UlyssesOverlappedSecondsTest, WaitForTheFirstAndTheLastGroupOnly) {
   EXPECT_NEAR(overlapped / plain, 0.25 + 0.75 * 0.4, 0.03);
 }
 
-}  // namespace
+}  // namespace simulated_seconds_test
 }  // namespace ringspan::attention

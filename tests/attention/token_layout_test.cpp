@@ -11,7 +11,7 @@
 #include "tests/attention/random_sequence.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace token_layout_test {
 
 using testing::ElementsAre;
 using TokenRun = Run;  // inside a test, Run is a member of testing::Test
@@ -195,7 +195,7 @@ TEST(TokenLayoutTest, DocumentPositionsStartAtZeroInEachDocument) {
 }
 
 TEST(TokenLayoutTest, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(require_valid({-1}), Error);
+  EXPECT_THROW(require_valid(Sequence{-1}), Error);
   EXPECT_THROW(require_valid({10, {3, -1}}), Error);
   EXPECT_THROW(require_valid({10, {3, 8}}), Error);
   EXPECT_THROW(require_valid({10, {INT64_MAX, INT64_MAX}}), Error);
@@ -216,5 +216,5 @@ TEST(TokenLayoutTest, NamesAreReadBack) {
   }
 }
 
-}  // namespace
+}  // namespace token_layout_test
 }  // namespace ringspan::attention

@@ -8,7 +8,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace traffic_test {
 
 /// What one rank did in a forward and a backward pass.
 struct Usage {
@@ -294,5 +294,5 @@ TEST(PlanMemoryTest, LentHopsOfARingCopyNothing) {
   }
 }
 
-}  // namespace
+}  // namespace traffic_test
 }  // namespace ringspan::attention

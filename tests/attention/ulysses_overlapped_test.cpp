@@ -7,7 +7,7 @@
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
-namespace {
+namespace ulysses_overlapped_test {
 
 using testing::HasSubstr;
 
@@ -133,5 +133,5 @@ TEST(UlyssesOverlappedTest, GroupsBelongToThoseThatHaveThem) {
   EXPECT_THAT(refusal("usp", -1), HasSubstr("head_groups is -1; it must be at least 1"));
 }
 
-}  // namespace
+}  // namespace ulysses_overlapped_test
 }  // namespace ringspan::attention

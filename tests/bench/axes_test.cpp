@@ -147,6 +147,23 @@ TEST(PointsTest, FollowTheNodesWithInnerRings) {
   }
 }
 
+// Overlapped by what its name implies unless asked, but usp in one group.
+TEST(PointsTest, HaveHeadGroupsWhereTheScheduleHas) {
+  Axes axes;
+  axes.names = {{&Point::schedule, {"ulysses", "usp", "ulysses_overlapped"}}};
+  axes.numbers = {{&Point::ranks, {2}}};
+  for (const Point& point : points(axes)) {
+    EXPECT_EQ(point.head_groups, point.schedule == "ulysses_overlapped" ? 4 : 0);
+  }
+  axes.numbers.push_back({&Point::head_groups, {2, 3}});
+  const std::vector<Point> product = points(axes);
+  EXPECT_EQ(product.size(), 5u);  // one of ulysses, two of each of the others
+  for (const Point& point : product) {
+    EXPECT_EQ(point.head_groups == 0, point.schedule == "ulysses");
+    EXPECT_EQ(schedule_options(point).head_groups, point.head_groups);
+  }
+}
+
 TEST(PointsTest, RefuseAnAxisThatNoScheduleHas) {
   Axes axes;
   axes.names = {{&Point::schedule, {"ring", "striped"}}, {&Point::all_to_all, {"direct"}}};
@@ -162,6 +179,8 @@ TEST(PointsTest, RefuseAnAxisThatNoScheduleHas) {
   axes.names = {{&Point::schedule, {"ring"}}};
   axes.numbers = {{&Point::inner_ring, {2}}};
   EXPECT_THAT(refusal([&] { points(axes); }), HasSubstr("--inner-ring"));
+  axes.numbers = {{&Point::head_groups, {2}}};
+  EXPECT_THAT(refusal([&] { points(axes); }), HasSubstr("--head-groups"));
 }
 
 TEST(PointsTest, FillInWhatWasLeftOpen) {

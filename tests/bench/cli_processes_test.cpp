@@ -219,6 +219,21 @@ TEST_F(CliProcessesTest, AStoppedRankIsNamed) {
   EXPECT_THAT(rows[1][column("status")], HasSubstr("rank 1"));
 }
 
+TEST_F(CliProcessesTest, AMeshOfTrainingIsForAllOfThem) {
+  use(4);
+  const auto train = [&](const char* mesh) {
+    return run({"train", "--transport", "mpi", "--mesh", mesh, "--batch", "8", "--steps", "1",
+                "--layers", "1", "--seq", "37", "--compare"});
+  };
+  const Outcome refused = train("shard=8,ring=8");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(occurrences(refused.err, "which must equal the world's 4; nearest is ring=4"), 1)
+      << refused.err;
+  const Outcome trained = train("tensor=2,ring=2");
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(occurrences(trained.out, "largest difference: "), 1) << trained.out;
+}
+
 TEST_F(CliProcessesTest, PrimitivesAreTimedTogetherAndPrintedOnce) {
   use(3);
   const Outcome outcome =

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "comm/error.hpp"
@@ -53,8 +54,10 @@ class CommandTest : public testing::Test {
     posix_spawn_file_actions_addopen(&files, 1, path("out").c_str(), kCreate, 0600);
     posix_spawn_file_actions_addopen(&files, 2, path("err").c_str(), kCreate, 0600);
     pid_t child = -1;
-    EXPECT_EQ(posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ), 0);
+    const int failure = posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&files);
+    // No caller may go on with -1, which to kill() is every process there is.
+    if (failure) throw std::system_error(failure, std::generic_category(), argv[0]);
     return child;
   }
 

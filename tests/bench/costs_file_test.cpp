@@ -58,6 +58,16 @@ TEST_F(CostsFileTest, SaysOfWhichSizesHierarchicalIsTheFaster) {
                             HasSubstr("\"from\": 65536.0")));
 }
 
+TEST_F(CostsFileTest, KeepsTheTrialsThatDecide) {
+  ProbedCosts probed = kSlowNetwork;
+  probed.costs.trials = {3, 2, 1, {{{512, 2e-3, 3e-3}}}};
+  store_costs(file_, probed);
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("\"bytes_per_pair\": 512.0"), HasSubstr("\"direct_s\": 0.002"),
+                    HasSubstr("\"hierarchical_s\": 0.003")));
+  EXPECT_THAT(summary(probed), HasSubstr("by trials"));
+}
+
 TEST_F(CostsFileTest, RefusesFilesOfOtherThings) {
   for (const char* other : {"{}", "a,b\n1,2\n", "[1,"}) {
     std::ofstream(file_) << other;

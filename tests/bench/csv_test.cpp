@@ -17,14 +17,15 @@
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace csv_test {
 
 using testing::HasSubstr;
 
 constexpr const char* kHeader =
     "machine,commit,world,transport,device,cluster,kernel,schedule,layout,pass,dtype,ranks,"
-    "ranks_per_node,ulysses_degree,ring_degree,inner_ring,placement,all_to_all,hop,backward,"
-    "sequence_length,batch,heads,kv_heads,head_dim,value_dim,mask,repeats,median_s,p10_s,p90_s,"
+    "ranks_per_node,ulysses_degree,ring_degree,inner_ring,head_groups,placement,all_to_all,hop,"
+    "backward,sequence_length,batch,heads,kv_heads,head_dim,value_dim,mask,repeats,median_s,p10_s,"
+    "p90_s,"
     "compute_s,synchronised_s,communication_s,imbalance_s,exposed_s,serial_share,exposed_share,"
     "hidden,hideable,overlap_efficiency,compute_slowdown,tokens_per_s,tflops_per_rank,"
     "strong_efficiency,weak_efficiency,bytes_sent_per_rank,inter_node_bytes_per_rank,"
@@ -111,7 +112,7 @@ TEST_F(CsvTest, EveryAxisIsPartOfTheKey) {
 }
 
 TEST_F(CsvTest, RefusesOtherColumnsAndBrokenLines) {
-  const std::string line = std::string(51, ',') + "\n";
+  const std::string line = std::string(52, ',') + "\n";
   write(kHeader + line);
   EXPECT_EQ(refusal(), "accepted");
   write("");
@@ -123,9 +124,9 @@ TEST_F(CsvTest, RefusesOtherColumnsAndBrokenLines) {
   write(std::string(kHeader).substr(0, std::string(kHeader).size() - 1));
   EXPECT_THAT(refusal(), HasSubstr("line 1: no line end"));
   write(kHeader + line + "1,2,3\n" + line);
-  EXPECT_THAT(refusal(), HasSubstr("line 3: 3 fields where 52 are expected"));
-  write(kHeader + line + std::string(51, ',') + "o");  // cut short while it was written
-  EXPECT_THAT(refusal(), HasSubstr("line 3: 52 fields and no line end"));
+  EXPECT_THAT(refusal(), HasSubstr("line 3: 3 fields where 53 are expected"));
+  write(kHeader + line + std::string(52, ',') + "o");  // cut short while it was written
+  EXPECT_THAT(refusal(), HasSubstr("line 3: 53 fields and no line end"));
   write(kHeader + line + "\"1,2\n");
   EXPECT_THAT(refusal(), HasSubstr("line 3: broken quotes"));
   write(kHeader + line + "1\"2\n");
@@ -197,5 +198,5 @@ TEST_F(CsvTest, KeepsAndCompletesAFileThatWasThere) {
   }
 }
 
-}  // namespace
+}  // namespace csv_test
 }  // namespace ringspan::bench

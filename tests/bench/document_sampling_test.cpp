@@ -25,9 +25,9 @@ TEST(RandomTest, IsAFunctionOfSeedAndIndexAlone) {
 }
 
 TEST(DocumentSamplingTest, BinsAreThoseOfThePublishedFile) {
-  std::ifstream file(RINGSPAN_DOCUMENT_LENGTHS);
+  std::ifstream file(RINGSPAN_PUBLISHED "/document_lengths.csv");
   std::string line;
-  ASSERT_TRUE(std::getline(file, line)) << "no " << RINGSPAN_DOCUMENT_LENGTHS;
+  ASSERT_TRUE(std::getline(file, line)) << "no " << RINGSPAN_PUBLISHED "/document_lengths.csv";
   for (const LengthBin& bin : document_length_bins()) {
     LengthBin read{};
     char comma = 0;

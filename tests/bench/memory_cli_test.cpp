@@ -12,7 +12,7 @@
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace memory_cli_test {
 
 using testing::AllOf;
 using testing::Ge;
@@ -173,5 +173,5 @@ TEST_F(MemoryCliTest, RefusesWithOneLine) {
   expect_refused({"memory", "--table", "bytes", "--csv", path("other.csv")}, "exists");
 }
 
-}  // namespace
+}  // namespace memory_cli_test
 }  // namespace ringspan::bench

@@ -9,7 +9,7 @@
 #include "tests/bench/plan_command.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace plan_cli_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -100,5 +100,5 @@ TEST_F(PlanCliTest, BadInputIsRefusedInOneLine) {
           "qwen3-235b: a mixture of 128 experts; only dense models are modelled");
 }
 
-}  // namespace
+}  // namespace plan_cli_test
 }  // namespace ringspan::bench

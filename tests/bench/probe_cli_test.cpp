@@ -16,7 +16,8 @@ TEST_F(ProbeCommandTest, PrintsAndStoresWhatItMeasured) {
                                "--json", path("costs.json")});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("between nodes"), HasSubstr("inside a node"),
-                                 HasSubstr("threads, 4 ranks on 2 nodes of 2")));
+                                 HasSubstr("threads, 4 ranks on 2 nodes of 2"),
+                                 HasSubstr("all-to-all, B per pair")));
   EXPECT_THAT(text("costs.json"), AllOf(HasSubstr("\"ranks\": 4"), HasSubstr("latency_s")));
 }
 

@@ -12,7 +12,7 @@
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace simulated_cli_test {
 
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
@@ -213,5 +213,5 @@ TEST_F(SimulatedCliTest, APointThatTakesTooLongIsARow) {
   EXPECT_THAT(cell(rows.at(0), "status"), HasSubstr("--point-timeout 0.2 s"));
 }
 
-}  // namespace
+}  // namespace simulated_cli_test
 }  // namespace ringspan::bench

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <mutex>
+
+#include "bench/run/simulation_process.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -36,6 +41,17 @@ TEST(SimulationTextTest, AFailureIsThrownAsItWas) {
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
     EXPECT_STREQ(error.what(), "rank 3: \"no\" \xef\xbf\xbd");
   }
+}
+
+// The point is refused, but by a copy of this process.
+TEST(SimulateApartTest, StartsNoCopyWhileAnotherThreadHoldsALockOfALibrary) {
+  using std::chrono::milliseconds;
+  const auto simulate = [] { EXPECT_THROW(simulate_apart({}, {}, comm::Cluster{}), Error); };
+  std::unique_lock held(starting_copies());
+  std::future<void> done = std::async(std::launch::async, simulate);
+  EXPECT_EQ(done.wait_for(milliseconds(300)), std::future_status::timeout);
+  held.unlock();
+  EXPECT_EQ(done.wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
 }  // namespace

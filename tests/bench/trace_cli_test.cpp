@@ -18,7 +18,7 @@
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace trace_cli_test {
 
 using Json = nlohmann::json;
 using testing::HasSubstr;
@@ -180,5 +180,5 @@ TEST_F(TraceCliTest, WhatIsNoRegularFileIsWrittenAsItIs) {
   EXPECT_EQ(Json::parse(outcome.out).at("otherData").at("schedule"), "zigzag");
 }
 
-}  // namespace
+}  // namespace trace_cli_test
 }  // namespace ringspan::bench

@@ -11,7 +11,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace training_step_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -288,5 +288,5 @@ TEST(MaterialisedAttentionTest, BackwardIsTwiceTheProductsAndReadsScoresMoreOfte
   EXPECT_LT(plain.backward.seconds, 2.5 * plain.forward.seconds);
 }
 
-}  // namespace
+}  // namespace training_step_test
 }  // namespace ringspan::bench

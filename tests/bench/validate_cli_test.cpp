@@ -11,7 +11,7 @@
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace validate_cli_test {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -123,5 +123,5 @@ TEST_F(ValidateCliTest, BadInputGetsOneLine) {
   expect_refused({"validate", "--published", path("good.csv"), "--csv", mine}, "exists");
 }
 
-}  // namespace
+}  // namespace validate_cli_test
 }  // namespace ringspan::bench

@@ -12,7 +12,7 @@
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
-namespace {
+namespace validate_training_cli_test {
 
 using Row = std::map<std::string, std::string>;
 
@@ -89,5 +89,5 @@ TEST_F(ValidateTrainingCliTest, NoRingIsInTheBestMixOfOneNode) {
   EXPECT_THAT(best["30K"].second, testing::StartsWith("tp=1 ulysses=8 ring=1"));
 }
 
-}  // namespace
+}  // namespace validate_training_cli_test
 }  // namespace ringspan::bench

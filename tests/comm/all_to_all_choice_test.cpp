@@ -125,6 +125,72 @@ TEST(HierarchicalRangesTest, AreWhereTheSecondsSayOnAnyNumberOfNodes) {
   }
 }
 
+/// kCosts, and measurements among 4 nodes of 8 by which both are `ratio` times as far apart.
+MessageCosts with_trials(const std::vector<std::pair<double, double>>& ratios) {
+  MessageCosts costs = kCosts;
+  costs.trials = {4, 8};
+  for (const auto& [bytes, ratio] : ratios) {
+    const int stages = choose_all_to_all(hierarchical, kCosts, std::lround(bytes), 4, 8).stages;
+    const double modelled = all_to_all_seconds(kCosts, bytes, 4, 8, stages) /
+                            all_to_all_seconds(kCosts, bytes, 4, 8, 0);
+    costs.trials.list[costs.trials.count++] = {bytes, 1e-3, ratio * modelled * 1e-3};
+  }
+  return costs;
+}
+
+TEST(AllToAllTrialsTest, ThatAgreeWithTheModelChangeNothing) {
+  const std::vector<BytesRange> ranges =
+      hierarchical_ranges(with_trials({{64, 1}, {4096, 1}, {65536, 1}}), 4, 8);
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].from, 0);
+  EXPECT_NEAR(ranges[0].below / crossover(kCosts, 4, 8), 1, 1e-9);
+}
+
+TEST(AllToAllTrialsTest, DecideAtTheirOwnSizes) {
+  const double far = crossover(kCosts, 4, 8) * 100;
+  const MessageCosts costs = with_trials({{64, 10}, {4096, 1e-3}, {far, 1e-6}});
+  EXPECT_EQ(automatic_choice(costs, 64, 4, 8).algorithm, direct);
+  EXPECT_EQ(automatic_choice(costs, 4096, 4, 8).algorithm, hierarchical);
+  EXPECT_EQ(automatic_choice(costs, far, 4, 8).algorithm, hierarchical);
+  EXPECT_THAT(automatic_choice(costs, 64, 4, 8).reason, testing::EndsWith(", by trials"));
+}
+
+TEST(AllToAllTrialsTest, HoldBelowTheFirstAndBeyondTheLast) {
+  const MessageCosts costs = with_trials({{64, 10}, {4096, 1e-6}});
+  EXPECT_EQ(automatic_choice(costs, 0, 4, 8).algorithm, direct);
+  EXPECT_EQ(automatic_choice(costs, crossover(kCosts, 4, 8) * 10, 4, 8).algorithm, hierarchical);
+}
+
+// The factor goes from 16 to 1 over 64 to 16384 bytes: 4 at 1024.
+TEST(AllToAllTrialsTest, BetweenTwoOfThemTheFactorFollowsTheLogarithm) {
+  for (const double times : {0.99, 1.01}) {
+    MessageCosts costs = with_trials({{64, 16}, {16384, 1}});
+    const double at_1024 =
+        all_to_all_seconds(kCosts, 1024, 4, 8, 1) / all_to_all_seconds(kCosts, 1024, 4, 8, 0);
+    for (AllToAllTrial& trial : costs.trials.list) trial.hierarchical *= times / (4 * at_1024);
+    EXPECT_EQ(automatic_choice(costs, 1024, 4, 8).algorithm, times < 1 ? hierarchical : direct);
+  }
+}
+
+TEST(AllToAllTrialsTest, SayNothingOfOtherGroups) {
+  const MessageCosts costs = with_trials({{64, 100}, {65536, 100}});
+  EXPECT_EQ(crossover(costs, 4, 8), 0);
+  EXPECT_EQ(crossover(costs, 2, 8), crossover(kCosts, 2, 8));
+  EXPECT_EQ(crossover(costs, 4, 4), crossover(kCosts, 4, 4));
+}
+
+TEST(HierarchicalRangesTest, AreWhereTrialsSay) {
+  const MessageCosts costs = with_trials({{64, 8}, {1024, 0.2}, {4096, 8}, {65536, 1e-3}});
+  const std::vector<BytesRange> ranges = hierarchical_ranges(costs, 4, 8);
+  for (double bytes = 1; bytes < 1e9; bytes *= 1.05) {
+    const bool pays = std::any_of(ranges.begin(), ranges.end(), [&](const BytesRange& range) {
+      return std::floor(bytes) >= range.from && std::floor(bytes) < range.below;
+    });
+    EXPECT_EQ(pays, automatic_choice(costs, bytes, 4, 8).algorithm == hierarchical) << bytes;
+  }
+  EXPECT_EQ(ranges.size(), 2u);
+}
+
 TEST(HierarchicalRangesTest, AreSaidInWords) {
   const auto said = [](const std::vector<BytesRange>& ranges) { return text(ranges); };
   EXPECT_EQ(said({}), "at no size");

@@ -7,7 +7,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace all_to_all_test {
 
 using namespace test;
 
@@ -224,5 +224,5 @@ TEST(HierarchicalAllToAllTest, SendsOneMessagePerNodeAcrossTheNetwork) {
   });
 }
 
-}  // namespace
+}  // namespace all_to_all_test
 }  // namespace ringspan::comm

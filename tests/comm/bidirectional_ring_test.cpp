@@ -7,7 +7,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace bidirectional_ring_test {
 
 using Halves = BidirectionalRing::Halves;
 using test::has_pattern;
@@ -131,5 +131,5 @@ TEST_P(BidirectionalRingTest, RefusesMisuseAndGoesOn) {
   });
 }
 
-}  // namespace
+}  // namespace bidirectional_ring_test
 }  // namespace ringspan::comm

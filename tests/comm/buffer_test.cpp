@@ -7,7 +7,7 @@
 #include "tests/comm/pattern.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace buffer_test {
 
 using test::refusal;
 
@@ -69,5 +69,5 @@ TEST(SliceTest, CountsIn64Bits) {
   EXPECT_NE(refusal_of({claim(100), most, 1, most, most}), "");
 }
 
-}  // namespace
+}  // namespace buffer_test
 }  // namespace ringspan::comm

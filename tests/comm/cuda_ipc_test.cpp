@@ -158,6 +158,20 @@ TEST(CudaIpcTest, ThrowsTheSameEverywhereWhenARankThrows) {
   }));
 }
 
+TEST(CudaIpcTest, CountsTheOperationsOfEveryGroup) {
+  expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = 2, .deadline = 10, .bootstrap = bootstrap};
+    options.debug.ledger = true;
+    const auto error = failure_of(options, [](const Communicator& world) {
+      std::vector<Communicator> groups;
+      for (int i = 0; i < 40; ++i) groups.push_back(world.split(0, world.rank()));
+      for (const Communicator& group : groups) barrier(group);
+      if (world.rank() == 0) groups[0].post("one_more", {}, {}).wait();
+    });
+    require(error.has_value(), "nobody has noticed");
+  }));
+}
+
 /// What one process tells another of its memory, in memory that they share.
 struct Notes {
   std::atomic<int> step{0};
@@ -249,6 +263,12 @@ TEST(CudaIpcTest, RefusesBeforeAnythingMoves) {
     refusal({.ranks = 2, .deadline = 5.0 + bootstrap.rank, .bootstrap = bootstrap});
     refusal({.ranks = 2, .hop = Hop::reference, .bootstrap = bootstrap});
   }));
+}
+
+TEST(SharedMemoryTest, SaysThatThereIsNoRoom) {
+  const std::string name = concat("/ringspan-test-", getpid());
+  EXPECT_THROW(SharedMemory(name, true, std::size_t{1} << 50), Error);
+  EXPECT_THROW(SharedMemory(name, false, 4096), Error);  // nothing is left of it
 }
 
 TEST(LanesTest, LetsTheSecondSideKnowAndTheFirstOneGoOn) {

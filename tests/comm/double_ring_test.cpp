@@ -10,7 +10,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace double_ring_test {
 
 using test::has_pattern;
 using test::launch;
@@ -179,5 +179,5 @@ TEST_P(DoubleRingTest, BeginWaitsForSlowReaders) {
       {.poison = true});
 }
 
-}  // namespace
+}  // namespace double_ring_test
 }  // namespace ringspan::comm

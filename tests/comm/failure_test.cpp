@@ -15,7 +15,7 @@
 #include "comm/ring_exchange.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace failure_test {
 
 using test::Fault;
 
@@ -121,5 +121,5 @@ TEST_P(FailureTest, ReachesEveryRankAndNamesTheOneToBlame) {
   test::expect_always_blamed(fault, operation.hop, operation.run);
 }
 
-}  // namespace
+}  // namespace failure_test
 }  // namespace ringspan::comm

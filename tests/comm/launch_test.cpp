@@ -11,7 +11,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace launch_test {
 
 using test::failure_of;
 using test::launch;
@@ -167,5 +167,5 @@ TEST(LaunchTest, FailsWhenAFailureOfTheWorldWasSwallowedByAllRanks) {
   EXPECT_STREQ(error->what(), "enough");
 }
 
-}  // namespace
+}  // namespace launch_test
 }  // namespace ringspan::comm

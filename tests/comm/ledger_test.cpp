@@ -9,7 +9,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace ledger_test {
 
 using test::failure_of;
 using test::launch;
@@ -135,5 +135,5 @@ TEST(DelaysTest, ChangeNoResult) {
   }
 }
 
-}  // namespace
+}  // namespace ledger_test
 }  // namespace ringspan::comm

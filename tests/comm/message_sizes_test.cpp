@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "comm/all_to_all.hpp"
+#include "comm/bidirectional_ring.hpp"
 #include "comm/collectives.hpp"
+#include "comm/double_ring.hpp"
 #include "comm/ring_exchange.hpp"
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace message_sizes_test {
 
 /// Value `index` of what `source` has for `destination`: exact in sums over any number of ranks.
 std::int64_t value(int source, int destination, std::int64_t index) {
@@ -54,6 +56,31 @@ void turn(const Communicator& comm, std::int64_t bytes, Direction direction) {
     ring.start(bytes, bytes);
     ring.finish();
     expect_holds(whole(ring.block()), (comm.rank() + (hop + 1) * step) % comm.size(), 0);
+  }
+}
+
+void turn_both_ways(const Communicator& comm, std::int64_t bytes) {
+  const BidirectionalRing::Halves halves{bytes, bytes};
+  BidirectionalRing ring(comm, halves);
+  ring.begin();
+  write(whole(ring.front()), comm.rank(), 0);
+  write(whole(ring.back()), comm.rank(), 1);
+  for (int hop = 1; hop <= comm.size(); ++hop) {
+    ring.start(halves, halves);
+    ring.finish();
+    expect_holds(whole(ring.front()), (comm.rank() + comm.size() - hop) % comm.size(), 0);
+    expect_holds(whole(ring.back()), (comm.rank() + hop) % comm.size(), 1);
+  }
+}
+
+void turn_on_two_levels(const Communicator& comm, std::int64_t bytes) {
+  const int inner = comm.size() == 4 ? 2 : 1;
+  DoubleRing ring(comm, inner, std::vector<std::int64_t>(comm.size(), bytes));
+  write(whole(ring.begin()), comm.rank(), 0);
+  for (int step = 0; step < comm.size(); ++step) {
+    expect_holds(whole(ring.block()), ring.owner(), 0);
+    ring.start();
+    ring.finish();
   }
 }
 
@@ -123,6 +150,8 @@ struct Primitive {
 const Primitive kPrimitives[] = {
     {"ring_to_next", [](const auto& c, auto bytes) { turn(c, bytes, Direction::to_next); }},
     {"ring_to_prev", [](const auto& c, auto bytes) { turn(c, bytes, Direction::to_prev); }},
+    {"bidirectional_ring", turn_both_ways},
+    {"double_ring", turn_on_two_levels},
     {"all_to_all_direct",
      [](const auto& c, auto bytes) { exchange(c, bytes, AllToAllAlgorithm::direct); }},
     {"all_to_all_hierarchical",
@@ -157,5 +186,5 @@ TEST_P(MessageSizesTest, ArriveWhole) {
                });
 }
 
-}  // namespace
+}  // namespace message_sizes_test
 }  // namespace ringspan::comm

@@ -75,6 +75,16 @@ TEST(ProbeTest, TellsEveryRankTheSameAndNothingOfLinksThatAreNotThere) {
           EXPECT_EQ(link.latency + link.per_message > 0, there);
           EXPECT_TRUE(there || link.per_byte == 0);
         }
+        const AllToAllTrials& trials = costs.trials;
+        const bool hierarchical = per_node > 1 && ranks > per_node;
+        EXPECT_EQ(trials.nodes, hierarchical ? (ranks + per_node - 1) / per_node : 0);
+        EXPECT_EQ(trials.ranks_per_node, hierarchical ? per_node : 0);
+        EXPECT_EQ(trials.count > 0, hierarchical);
+        for (const AllToAllTrial& trial : trials.all())
+          EXPECT_TRUE(trial.bytes > 0 && trial.direct > 0 && trial.hierarchical > 0);
+        if (trials.count > 0) {
+          EXPECT_EQ(trials.all().back().direct, all[0].trials.all().back().direct);
+        }
         EXPECT_EQ(costs.intra_node.latency, all[0].intra_node.latency);
         EXPECT_EQ(costs.inter_node.per_byte, all[0].inter_node.per_byte);
       }

@@ -11,7 +11,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace request_test {
 
 using test::failure_of;
 using test::launch;
@@ -163,5 +163,5 @@ TEST(RequestTest, GivesBackWhatWasSentWhenAWaitFails) {
   }
 }
 
-}  // namespace
+}  // namespace request_test
 }  // namespace ringspan::comm

@@ -9,7 +9,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace ring_exchange_test {
 
 using test::has_pattern;
 using test::launch;
@@ -219,5 +219,5 @@ TEST_P(RingExchangeTest, BeginWaitsForSlowReaders) {
       {.poison = true});
 }
 
-}  // namespace
+}  // namespace ring_exchange_test
 }  // namespace ringspan::comm

@@ -13,7 +13,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_failure_test {
 
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -254,5 +254,5 @@ TEST_F(SimulatedFailureTest, ARankCannotLaunchASimulation) {
   EXPECT_EQ(failure->kind(), ErrorKind::not_available);
 }
 
-}  // namespace
+}  // namespace simulated_failure_test
 }  // namespace ringspan::comm

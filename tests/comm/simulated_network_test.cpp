@@ -10,7 +10,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_network_test {
 
 constexpr std::int64_t kBytes = 1'000'000'000;
 constexpr double kIssue = 1e-9;  // seconds of the host per post
@@ -101,6 +101,34 @@ TEST(SimulatedNetworkTest, FlowsOfOnePairShareItsLinksFairly) {
   EXPECT_SECONDS(taken[2], kIssue + 1e-6 + 3.125e-3);
 }
 
+// Each of three has a third of GPU 0's port; what that leaves of GPU 2's is for others.
+TEST(SimulatedNetworkTest, WhatAFlowCannotUseOthersGet) {
+  const std::vector<double> taken = seconds(
+      5, {{1, 0, kBytes}, {2, 0, kBytes}, {4, 0, kBytes}, {2, 3, kBytes}, {2, 3, kBytes / 2}});
+  EXPECT_SECONDS(taken[0], kIssue + 1e-6 + 18.75e-3);
+  // Two thirds of 160 GB/s, in halves for 9.375 ms, and then all that is left of it.
+  EXPECT_SECONDS(taken[3], kIssue + 1e-6 + 14.0625e-3);
+}
+
+// More than are reckoned apart from SimGrid's join one that was.
+TEST(SimulatedNetworkTest, ManyFlowsShareALinkAsFewDo) {
+  constexpr int kMany = 70;
+  const std::vector<double> taken = seconds(3, [](const Communicator& comm) {
+    if (comm.rank() == 2) comm.device().compute(1e-3, "late");
+    Request first = transfer(comm, 0, 1, kBytes);
+    Batch batch;
+    for (int i = 0; i < kMany && comm.rank() > 0; ++i) {
+      const Slice part = whole(comm.device().allocate(kBytes / kMany));
+      comm.rank() == 2 ? batch.send(1, part) : batch.receive(2, part);
+    }
+    Request many = std::move(batch).post(comm, "many");
+    first.wait();
+    many.wait();
+  });
+  EXPECT_SECONDS(taken[2], kIssue + 1e-3 + 1e-6 + 6.25e-3 * (kMany + 1) / kMany);
+  EXPECT_SECONDS(taken[1], kIssue + 1e-6 + 2 * 6.25e-3);
+}
+
 TEST(SimulatedNetworkTest, AFlowThatWasAloneMakesRoom) {
   const std::vector<double> taken = seconds(3, [](const Communicator& comm) {
     if (comm.rank() == 2) comm.device().compute(1e-3, "late");
@@ -147,5 +175,5 @@ TEST(SimulatedNetworkTest, AMessageStartsWhenBothEndsHavePosted) {
   EXPECT_EQ(taken[2], 0);
 }
 
-}  // namespace
+}  // namespace simulated_network_test
 }  // namespace ringspan::comm

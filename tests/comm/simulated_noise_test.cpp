@@ -9,7 +9,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_noise_test {
 
 constexpr int kSamples = 4000;
 
@@ -64,5 +64,5 @@ TEST(SimulatedNoiseTest, MessagesVaryByTheirDeviation) {
   expect_noise(seconds(message)[1], 0.3);
 }
 
-}  // namespace
+}  // namespace simulated_noise_test
 }  // namespace ringspan::comm

@@ -13,7 +13,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_overlap_test {
 
 constexpr double kIssue = 5e-6, kInNode = 1.5, kBetweenNodes = 1.25;
 
@@ -237,5 +237,5 @@ TEST(SimulatedTraceTest, TellsKernelsMessagesAndWaits) {
   }
 }
 
-}  // namespace
+}  // namespace simulated_overlap_test
 }  // namespace ringspan::comm

@@ -12,7 +12,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_pcie_test {
 
 Cluster cluster() {
   Cluster result = test::plain_cluster(4);
@@ -92,5 +92,5 @@ TEST(SimulatedPcieTest, OtherLeavesAndRailsAreOversubscribed) {
   expect_ends({{0, 12, 1, 100.003}, {8, 0, 1, 100.003}});  // another rail; and inside the leaf
 }
 
-}  // namespace
+}  // namespace simulated_pcie_test
 }  // namespace ringspan::comm

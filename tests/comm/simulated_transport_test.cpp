@@ -17,7 +17,7 @@
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
-namespace {
+namespace simulated_transport_test {
 
 const Cluster& cluster() {
   static const Cluster kCluster = test::plain_cluster(4);
@@ -218,5 +218,5 @@ TEST(SimulatedRepeatTest, RunsOfNewProcessesAreEqualInEveryBit) {
   EXPECT_EQ(printed_by_a_new_process(), first);
 }
 
-}  // namespace
+}  // namespace simulated_transport_test
 }  // namespace ringspan::comm

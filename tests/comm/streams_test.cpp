@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/all_to_all.hpp"
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
 #include "tests/comm/transport_under_test.hpp"
@@ -101,6 +102,28 @@ TEST_P(StreamsTest, TurnsARingBehindKernelsOfAnySpeed) {
              for (const auto& right : checks) EXPECT_TRUE(*right);
            });
   }
+}
+
+TEST_P(StreamsTest, LetsKernelsUseWhatAnAllToAllBringsOnceItIsFinished) {
+  launch(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    std::vector<Slice> out, in;
+    for (int peer = 0; peer < comm.size(); ++peer) {
+      out.push_back(whole(comm.device().allocate(1000 * comm.rank() + 100 * peer)));
+      in.push_back(whole(comm.device().allocate(1000 * peer + 100 * comm.rank())));
+    }
+    AllToAll exchange(comm, out, in);
+    std::vector<std::shared_ptr<bool>> checks;
+    for (int round = 0; round < 3; ++round) {
+      sleep_in_kernel(comm, kSlow / 5 * ((comm.rank() + round) % 2));
+      for (const Slice& slice : out) queue_write(comm, slice, round);
+      exchange.start();
+      exchange.finish();
+      for (int peer = 0; peer < comm.size(); ++peer)
+        checks.push_back(queue_check(comm, in[peer], peer, round));
+    }
+    comm.device().synchronize(comm.deadline());
+    for (const auto& right : checks) EXPECT_TRUE(*right);
+  });
 }
 
 TEST_P(StreamsTest, ReducesInTheOrderOfTheStream) {

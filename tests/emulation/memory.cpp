@@ -34,7 +34,18 @@ Status refusal(const char* call, StreamHandle stream) {
 
 void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
+bool forget(Address address) {
+  const std::lock_guard lock(allocations().mutex);
+  return allocations().device.erase(address) > 0;
+}
+
 }  // namespace
+
+bool emulation::release_ordered(Address address) {
+  if (!forget(address)) return false;
+  ::operator delete(pointer(address), kAlignment);
+  return true;
+}
 
 extern "C" {
 
@@ -49,10 +60,7 @@ Status cuMemAllocAsync(Address* address, std::size_t bytes, StreamHandle stream)
 
 Status cuMemFreeAsync(Address address, StreamHandle stream) {
   if (const Status status = refusal("cuMemFreeAsync", stream)) return status;
-  {
-    const std::lock_guard lock(allocations().mutex);
-    if (allocations().device.erase(address) == 0) return kInvalidValue;
-  }
+  if (!forget(address)) return kInvalidValue;
   stream->queue->push([address] { ::operator delete(pointer(address), kAlignment); });
   return kSuccess;
 }

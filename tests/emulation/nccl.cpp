@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL among the threads of one process, as strict as it may be: nothing is buffered, a message
 // holds up its stream until the other side is there, calls are in progress until they are asked
-// about, and what differs in size never ends.
+// about, and queue nothing before, and what differs in size never ends.
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -56,6 +56,8 @@ struct World {
   }
 };
 
+struct Group;
+
 struct Comm {
   std::shared_ptr<World> world;
   int rank = 0, size = 0;
@@ -63,7 +65,8 @@ struct Comm {
   // Under the world's mutex:
   bool aborted = false, finalizing = false;
   int running = 0, queued = 0;
-  bool asked = true;  // since the last call
+  bool asked = true;                                                     // since the last call
+  std::vector<std::pair<StreamHandle, std::unique_ptr<Group>>> grouped;  // not queued yet
 };
 
 struct Call {
@@ -111,6 +114,16 @@ struct Group {
     return true;
   }
 };
+
+// Under the world's mutex.
+Status queue_grouped(Comm& comm) {
+  for (auto& [stream, group] : comm.grouped) {
+    if (cuLaunchHostFunc(stream, Group::run, group.get()) != 0) return kUnhandledCudaError;
+    group.release();  // to the stream
+  }
+  comm.grouped.clear();
+  return kSuccess;
+}
 
 struct Worlds {
   std::mutex mutex;
@@ -173,6 +186,7 @@ Status ncclCommGetAsyncError(CommHandle handle, Status* state) {
   Comm& comm = *handle->comm;
   const std::lock_guard lock(comm.world->mutex);
   *state = emulation_injected("asyncError");
+  if (*state == kSuccess) *state = queue_grouped(comm);
   if (*state == kSuccess && comm.duplicate) *state = kInvalidUsage;
   if (*state != kSuccess) return kSuccess;
   const bool quiet = comm.queued == 0 && comm.world->finalized == comm.size;
@@ -203,6 +217,8 @@ Status ncclCommAbort(CommHandle handle) {
     Comm& comm = *handle->comm;
     std::unique_lock lock(comm.world->mutex);
     comm.aborted = true;
+    comm.queued -= static_cast<int>(comm.grouped.size());
+    comm.grouped.clear();
     comm.world->changed.notify_all();
     comm.world->changed.wait(lock, [&] { return comm.running == 0; });
   }
@@ -234,13 +250,11 @@ Status ncclGroupEnd() {
   }
   for (auto& [key, group] : groups) {
     group->stuck = emulation_injected("ncclKernel") != 0;
-    {
-      const std::lock_guard lock(key.first->world->mutex);
-      ++key.first->queued;
-      key.first->asked = false;
-    }
-    if (cuLaunchHostFunc(key.second, Group::run, group.get()) != 0) return kUnhandledCudaError;
-    group.release();  // to the stream
+    Comm& comm = *key.first;
+    const std::lock_guard lock(comm.world->mutex);
+    ++comm.queued;
+    comm.asked = false;
+    comm.grouped.emplace_back(key.second, std::move(group));
   }
   return kInProgress;
 }

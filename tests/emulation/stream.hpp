@@ -55,6 +55,9 @@ class Mark {
 /// The GPU that is current for the calling thread; -1: none.
 int current_ordinal();
 
+/// Of what cuMemAllocAsync gave; false: it did not.
+bool release_ordered(ringspan::comm::cuda::Address address);
+
 /// Of the allocation by cuMemAlloc that the address is in; 0: of none.
 std::uint64_t buffer_id(ringspan::comm::cuda::Address address);
 

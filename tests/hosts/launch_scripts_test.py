@@ -61,6 +61,15 @@ class LaunchScriptsTest(unittest.TestCase):
         expected += [str(SCRIPTS / "bind_rank"), "sweep", "a b"]
         self.assertEqual(run.stdout.splitlines(), expected)
 
+    def test_an_mpirun_that_stays_when_its_ranks_have_gone_is_killed_and_no_other(self):
+        stays = "import subprocess, time\nrank = subprocess.Popen(['sleep', '0.5'])\ntime.sleep(60)"
+        self.play("mpirun", f'exec python3 -c "{stays}"')  # it does not even reap its rank
+        run = self.script("ending_mpirun", "mpirun")
+        self.assertEqual(run.returncode, 137)
+        self.assertEqual(run.stderr, "ending_mpirun: all ranks have ended, mpirun has not; it is killed\n")
+        self.play("mpirun", "sleep 11.5\nexit 3")  # with a rank that runs for long
+        self.assertEqual(self.script("ending_mpirun", "mpirun").returncode, 3)
+
     def test_srun_waits_for_the_survivors_of_a_rank_for_longer_than_their_deadline(self):
         self.play("srun", f"echo $SLURM_MPI_TYPE\n{ONE_ARGUMENT_A_LINE}")
         job = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(SCRIPTS.parent)}
@@ -114,6 +123,7 @@ class LaunchScriptsTest(unittest.TestCase):
             ("launch_slurm", ("true",), "sbatch"),
             ("bind_rank", ("true",), "mpirun or srun"),
             ("bind_rank", (), "no command"),
+            ("ending_mpirun", (), "no command"),
         ):
             with self.subTest(script=script, arguments=arguments):
                 run = self.script(script, *arguments)

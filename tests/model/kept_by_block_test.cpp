@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <span>
 
 #include "comm/collectives.hpp"
 #include "comm/split_evenly.hpp"
@@ -49,9 +49,10 @@ std::int64_t peak(const comm::Communicator& world, const TrainingSetup& setup, c
 /// At the peak all layers' states are there: two layers more take twice what one keeps, on each
 /// rank by the rows that it has.
 void expect_as_the_formula_says(const MeshShape& mesh, const std::string& schedule,
-                                std::int64_t tokens, std::int64_t samples) {
+                                std::int64_t tokens, std::int64_t samples,
+                                std::span<const MemoryOptions> options = kOptions) {
   for (const Variant variant : {Variant::llama, Variant::gpt}) {
-    for (const MemoryOptions& memory : kOptions) {
+    for (const MemoryOptions& memory : options) {
       const bool keeps_mlp = memory.recompute == Recompute::none && memory.mlp_tiles == 1;
       if (variant == Variant::gpt && !keeps_mlp) continue;  // all else is the same
       const Text text({tokens}, samples, 11, 3);
@@ -78,6 +79,14 @@ TEST(KeptByBlockTest, IsWhatOneToEightRanksOfARingMeasure) {
 
 TEST(KeptByBlockTest, HoldsForUnevenShardsAndSeveralSamples) {
   expect_as_the_formula_says({.ring = 3}, "striped", 31, 2);
+}
+
+// Where the heads' q, k, v and out are sent again.
+TEST(KeptByBlockTest, HoldsWithUlyssesWhoseAttentionIsKeptOrRecomputed) {
+  constexpr MemoryOptions kRecomputed[] = {{.recompute = Recompute::selective_plus},
+                                           {.recompute = Recompute::full}};
+  expect_as_the_formula_says({.ulysses = 2, .ring = 2}, "usp", 36, 2, kRecomputed);
+  expect_as_the_formula_says({.ring = 2}, "ulysses_overlapped", 36, 1, kRecomputed);
 }
 
 TEST(KeptByBlockTest, HoldsInTensorGroups) {

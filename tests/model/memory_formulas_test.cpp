@@ -81,16 +81,6 @@ TEST(LayerActivationsTest, TheFirstStageHoldsAllLayersOfOneMicroBatch) {
   EXPECT_DOUBLE_EQ(micro_batches_in_flight(1, 1, 0, 64), 1);
 }
 
-TEST(LayerActivationsTest, WhatIsAroundTheLayersIsLittle) {
-  // sbhL/t (p/L + 4/L (1 + v/h) if p = 1), the 22B model on one stage and on eight.
-  const double s = 2048, b = 4, h = 6144, L = 48, t = 8, v = 51200;
-  const auto residual_tokens = static_cast<std::int64_t>(s * b / t);
-  EXPECT_DOUBLE_EQ(outer_activation_bytes(residual_tokens, 6144, 51200, 1),
-                   s * b * h * L / t * (1 / L + 4 / L * (1 + v / h)));
-  EXPECT_DOUBLE_EQ(outer_activation_bytes(residual_tokens, 6144, 51200, 8),
-                   s * b * h * L / t * (8 / L));
-}
-
 TEST(RingSelfAttentionMemoryTest, TheBlocksAreThoseOfThePaper) {
   const RsaBlock block{.batch = 3, .sequence = 5, .heads = 2, .head_size = 7, .ranks = 4};
   // B = 3, L = 5, Z = 2, A = 7, N = 4, H = 14, written out.

@@ -10,7 +10,7 @@
 #include "comm/error.hpp"
 
 namespace ringspan::model {
-namespace {
+namespace mesh_shape_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -113,5 +113,5 @@ TEST(MeshShapeTest, TrainingRefusesPipelinesByName) {
   EXPECT_THAT(refusal([&] { require_trainable(many); }), HasSubstr("data=8589934592"));
 }
 
-}  // namespace
+}  // namespace mesh_shape_test
 }  // namespace ringspan::model

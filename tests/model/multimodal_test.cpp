@@ -11,7 +11,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::model {
-namespace {
+namespace multimodal_test {
 
 using testing::ElementsAre;
 
@@ -101,5 +101,5 @@ TEST(MultimodalTargetsTest, SequencesWithoutImagesAreText) {
   EXPECT_THAT(feature_rows({}, {{2, 2, 3}}), ElementsAre(-1, -1, -1));
 }
 
-}  // namespace
+}  // namespace multimodal_test
 }  // namespace ringspan::model

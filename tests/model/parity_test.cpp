@@ -14,6 +14,7 @@
 
 #include "comm/error.hpp"
 #include "model/gradients.hpp"
+#include "model/trainer.hpp"
 #include "tests/comm/transport_under_test.hpp"
 #include "tests/model/training_run.hpp"
 
@@ -142,6 +143,42 @@ TEST(ParityTest, RanksMayHaveNoTokens) {
   }
 }
 
+/// Of a step on each of the texts, one after the other; empty where this process is not rank 0.
+std::vector<double> losses(const TrainingSetup& setup, const std::vector<Text>& texts) {
+  std::vector<double> losses;
+  comm::LaunchOptions options{.ranks = setup.mesh.tensor * setup.mesh.sequence()};
+  options.debug = {.ledger = true, .poison = true};
+  comm::test::launch(options, [&](const comm::Communicator& world) {
+    RankModel rank(world, setup, texts[0]);
+    Trainer trainer(rank.model, rank.mesh, {});
+    for (const Text& text : texts) {
+      const Tokens tokens = text.tokens(rank.schedule->shard(text.sequence), 0, text.samples);
+      const double loss = trainer.step(text.sequence, tokens).mean();
+      if (world.rank() == 0) losses.push_back(loss);
+    }
+  });
+  return losses;
+}
+
+TEST(ParityTest, EveryBatchMayHaveALengthOfItsOwn) {
+  const std::vector<Text> texts{{{29, {17, 0, 1, 8}}, 2, 11, 5},
+                                {{13}, 1, 11, 6},
+                                {{40, {40}}, 3, 11, 7},
+                                {{29, {9, 20}}, 2, 11, 8},
+                                {{29, {17, 0, 1, 8}}, 2, 11, 5}};
+  for (const char* const mesh : {"ring=3", "tensor=2,ulysses=2"}) {
+    const MeshShape shape = parse_mesh(mesh);
+    if (!comm::test::enough_processes(shape.tensor * shape.sequence())) continue;
+    const ModelConfig config = tiny(Variant::llama, DType::f64);
+    const std::vector<double> one = losses({config}, texts);
+    const std::vector<double> many = losses({config, {}, shape, "usp"}, texts);
+    if (many.empty()) continue;
+    ASSERT_EQ(many.size(), texts.size());
+    for (std::size_t i = 0; i < many.size(); ++i) EXPECT_NEAR(many[i], one[i], 1e-11) << mesh;
+    EXPECT_LT(many.back(), many.front()) << "nothing was learned";
+  }
+}
+
 TEST(ParityTest, HoldsInFp32) {
   for (const char* const mesh : {"ring=2", "ulysses=2,ring=2,data=2", "tensor=2,ring=2"}) {
     const MeshShape shape = parse_mesh(mesh);
@@ -179,6 +216,17 @@ TEST(ParityTest, ABatchWithoutLabelsHasNeitherLossNorGradient) {
   EXPECT_EQ(outcome.count, 0);
   EXPECT_EQ(outcome.loss, 0);
   for (const double value : outcome.gradients) ASSERT_EQ(value, 0);
+}
+
+TEST(ParityTest, ARankWithoutLabelsTakesPartInTheBackwardPass) {
+  if (!comm::test::enough_processes(2)) return;
+  Text half = usual_text();
+  std::vector<std::int64_t>& labels = half.whole.labels;
+  const std::int64_t length = std::ssize(labels) / half.samples;
+  for (std::int64_t i = 0; i < std::ssize(labels); ++i)
+    if (i % length >= length / 2) labels[i] = kIgnoredLabel;  // all that rank 1 has
+  const TrainingSetup setup{tiny(Variant::llama, DType::f64), {}, parse_mesh("ring=2"), "ring"};
+  expect_same(train(setup, half), alone(setup.config, half), 1e-12, setup);
 }
 
 TEST(ParityTest, OneBitMoreOnOneRankIsNoticed) {

@@ -14,7 +14,7 @@
 #include "tests/comm/transport_under_test.hpp"
 
 namespace ringspan::model {
-namespace {
+namespace sample_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -167,5 +167,5 @@ TEST(SampleGroupTest, WhatIsNoSampleIsSaidByItsRankAndHangsNobody) {
   EXPECT_THAT(failure->what(), HasSubstr("token id -5"));
 }
 
-}  // namespace
+}  // namespace sample_test
 }  // namespace ringspan::model

@@ -58,12 +58,14 @@ Tokens Text::tokens(const attention::Shard& shard, std::int64_t first, std::int6
 
 namespace {
 
-std::unique_ptr<attention::Schedule> schedule_of(const Mesh& mesh, const std::string& name,
+std::unique_ptr<attention::Schedule> schedule_of(const Mesh& mesh, const TrainingSetup& setup,
                                                  attention::Kernels& kernels) {
-  const bool two_degrees = attention::schedule_entry(name).takes_ulysses_degree;
-  return attention::make_schedule(
-      name, mesh.sequence(), kernels,
-      two_degrees ? mesh.schedule_options() : attention::ScheduleOptions{});
+  const attention::ScheduleEntry& schedule = attention::schedule_entry(setup.schedule);
+  attention::ScheduleOptions options;
+  if (schedule.takes_ulysses_degree) options = mesh.schedule_options();
+  options.resends =
+      schedule.takes_all_to_all && setup.memory.recompute == Recompute::selective_plus;
+  return attention::make_schedule(setup.schedule, mesh.sequence(), kernels, options);
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ RankModel::RankModel(const comm::Communicator& world, const TrainingSetup& setup
     : mesh(world, setup.mesh),
       kernels(attention::make_kernels(
           setup.config.dtype == attention::DType::f64 ? "reference" : "cpu", world.device())),
-      schedule(schedule_of(mesh, setup.schedule, *kernels)),
+      schedule(schedule_of(mesh, setup, *kernels)),
       model(setup.config, setup.memory, mesh, *schedule) {
   const Part samples = split_evenly(text.samples, mesh.data().size(), mesh.data().rank());
   tokens = text.tokens(schedule->shard(text.sequence), samples.first, samples.count);

@@ -14,6 +14,7 @@ import itertools
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+ENDING_MPIRUN = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "ending_mpirun"
 RANKS, DEADLINE, GRACE = 3, 1.0, 2.0  # seconds
 MPI_START = 10.0  # for which MPI_Init may wait in any case; it cannot say for whom
 AT_ONCE = 2  # most of the time they wait
@@ -90,7 +92,7 @@ class Job:
         words = [options.victim, case.world.transport, case.phase, case.fault, case.culprit, case.post, RANKS,
                  DEADLINE, folder]
         if case.world.mpirun:
-            commands = [[options.mpiexec, "-n", RANKS, *words]]
+            commands = [[ENDING_MPIRUN, options.mpiexec, "-n", RANKS, *words]]
         elif case.world is THREADS:
             commands = [words]
         else:
@@ -100,6 +102,7 @@ class Job:
         self.children = [subprocess.Popen([str(word) for word in command], env=environment, stdout=self.log,
                                           stderr=self.log, start_new_session=True) for command in commands]
         self.ended = {}  # rank -> when its process was first seen to be gone
+        self.processes = {}  # rank -> a descriptor, which stays that of this process; None: gone before it was seen
 
     def limit(self):
         """Seconds from the fault within which every survivor must have ended."""
@@ -116,12 +119,18 @@ class Job:
         notes = self.notes(self.case.culprit, "fault")
         return notes[0][0] if notes else None
 
-    def alive(self, rank):
-        for _, pid in self.notes(rank, "pid"):
+    def find(self, rank):
+        for _, pid in self.notes(rank, "pid") if rank not in self.processes else []:
             try:
-                return pathlib.Path(f"/proc/{int(pid)}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-            except OSError:
-                return False
+                self.processes[rank] = os.pidfd_open(int(pid))
+            except ProcessLookupError:
+                self.processes[rank] = None
+
+    def alive(self, rank):
+        self.find(rank)
+        if rank in self.processes:
+            process = self.processes[rank]
+            return process is not None and not select.select([process], [], [], 0)[0]
         return rank not in self.ended and any(child.poll() is None for child in self.children)
 
     def look(self):
@@ -137,9 +146,9 @@ class Job:
             self.look()
 
     def kill(self, rank):
-        for _, pid in self.notes(rank, "pid"):
+        if self.processes.get(rank) is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                signal.pidfd_send_signal(self.processes[rank], signal.SIGKILL)
 
     def wait_for_children(self, seconds):
         give_up = time.monotonic() + seconds
@@ -153,7 +162,7 @@ class Job:
         culprit = 0 if self.case.world is THREADS else self.case.culprit
         if self.case.fault in {"stop", "never"} and self.alive(culprit):
             self.kill(culprit)
-        self.wait_for_children(10)
+        self.wait_for_children(20)  # longer than it takes to end mpirun
         left = [f"rank {rank}" for rank in range(RANKS) if self.alive(rank)]
         for rank in range(RANKS):
             if self.alive(rank):
@@ -163,6 +172,8 @@ class Job:
                 left.append(" ".join(child.args[:3]))
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+        for process in filter(None, self.processes.values()):
+            os.close(process)
         self.log.close()
         return left
 
@@ -222,6 +233,7 @@ def main():
     parser.add_argument("--ucx", action="store_true")
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--only", default="", help="run the cases whose name holds this")
+    parser.add_argument("--times", type=int, default=1, help="run each case so often")
     options = parser.parse_args()
     worlds = [THREADS]
     if options.mpiexec:
@@ -230,7 +242,7 @@ def main():
         worlds.append(World("ucx by mpirun", "ucx", mpirun=True))
     if options.ucx:
         worlds += [World(f"ucx over {network}", "ucx", network=network) for network in ("sm", "tcp")]
-    cases = [case for case in all_cases(worlds, options.soak) if options.only in str(case)]
+    cases = [case for case in all_cases(worlds, options.soak) if options.only in str(case)] * options.times
 
     left_before = shared_memory()
     failed = 0

@@ -78,7 +78,7 @@ def test_a_bad_value_is_named_by_line_and_column(tmp_path, values, complaint):
 def test_a_line_cut_short_is_named(tmp_path, good):
     text = good.read_text()
     good.write_text(text[: text.rindex(",threads")])
-    assert "good.csv:55: has 3 fields, and the header has 52" in refused(
+    assert "good.csv:55: has 3 fields, and the header has 53" in refused(
         tmp_path, good, "-o", tmp_path / "report.html"
     )
 
@@ -127,7 +127,7 @@ def test_a_missing_column_is_named(tmp_path, good):
         (",".join(synthetic_rows.COLUMNS).encode() + b",status\n", "column status appears 2 times"),
         (
             b"a picture, perhaps",
-            "has no column machine, commit, world, transport, device and 47 others",
+            "has no column machine, commit, world, transport, device and 48 others",
         ),
         (b"\xff\xfe\x00", "not a text file in UTF-8"),
         (

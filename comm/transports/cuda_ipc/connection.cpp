@@ -48,13 +48,16 @@ Flags::~Flags() {
 
 Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
                        const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank,
-                       bool strict, std::unique_ptr<Sharing> sharing)
+                       bool strict, bool apart)
     : lanes_(std::move(lanes)),
       flags_(std::move(flags)),
       ranks_(ranks),
       rank_(rank),
       strict_(strict),
-      sharing_(std::move(sharing)),
+      apart_(apart),
+      process_(apart ? rank : 0),
+      pool_(std::make_shared<Pool>(gpu, apart)),
+      imports_(gpu),
       incoming_(gpu),
       forked_(gpu),
       joined_(gpu),
@@ -62,13 +65,6 @@ Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags
       last_awaited_(ranks) {
   for (auto* last : {&last_sent_, &last_awaited_})
     for (auto& number : *last) number = -1;
-  lanes_->set_active(rank_, true);
-}
-
-Connection::~Connection() { settle(); }
-
-cuda::Allocator Connection::allocator() const {
-  return sharing_ ? sharing_->pool->allocator() : cuda::Allocator{};
 }
 
 Lanes::Side Connection::side(const Message& message) const {
@@ -91,14 +87,14 @@ bool Connection::room(const Operation& operation) const {
   return true;
 }
 
-// Held by the operation until it is over.
+// Held by the operation until it is over, as is memory that is not of the pool.
 Slice Connection::staging(Operation& operation, const Message& message) const {
   Place place;
   const std::int64_t bytes = message.slice.bytes();
-  if (!sharing_ || bytes == 0 || message.peer == rank_ ||
-      sharing_->pool->describe(message.slice.data(), place))
-    return {};
-  const std::shared_ptr<std::byte> memory = sharing_->pool->allocate(bytes);
+  if (bytes == 0 || pool_->describe(message.slice.data(), place)) return {};
+  operation.held.push_back(std::make_shared<const Buffer>(message.slice.buffer));
+  if (!apart_ || message.peer == rank_) return {};
+  const std::shared_ptr<std::byte> memory = pool_->allocate(bytes);
   operation.held.push_back(memory);
   return whole(Buffer(memory.get(), bytes, {}));
 }
@@ -108,14 +104,14 @@ Offer Connection::offer(const Operation& operation, const Message& message,
   Offer offer{operation.channel->id, operation.sequence, message.slice.bytes(), {}, {}};
   operation.name.copy(offer.operation, sizeof(offer.operation) - 1);
   Place& place = offer.place;
-  place = {.process = sharing_ ? rank_ : 0,
+  place = {.process = process_,
            .base = reinterpret_cast<cuda::Address>(slice.buffer.data()),
            .bytes = slice.buffer.bytes(),
            .offset = slice.offset,
            .rows = slice.rows,
            .row_bytes = slice.row_bytes,
            .stride = slice.stride};
-  if (sharing_) sharing_->pool->describe(slice.data(), place);
+  pool_->describe(slice.data(), place);
   return offer;
 }
 
@@ -144,10 +140,10 @@ bool Connection::has_met(const Operation&, const Message& message) const {
   return lanes_->has_met(side(message), message.number);
 }
 
-Slice Connection::reach(Operation& operation, const Place& place) const {
+Slice Connection::reach(Operation& operation, const Place& place) {
   auto* base = reinterpret_cast<std::byte*>(place.base);
-  if (place.process != (sharing_ ? rank_ : 0) && place.rows * place.row_bytes > 0) {
-    const std::shared_ptr<const std::byte> memory = sharing_->imports.open(place);
+  if (place.process != process_ && place.rows * place.row_bytes > 0) {
+    const std::shared_ptr<const std::byte> memory = imports_.open(place);
     operation.held.push_back(memory);
     base = const_cast<std::byte*>(memory.get());
   }
@@ -207,11 +203,8 @@ void Connection::end(Operation& operation, const cuda::Stream& stream) {
   halves_.clear();
 }
 
-// First of two phases: owners free their memory once all have settled.
-void Connection::destroy() {
-  if (sharing_) sharing_->imports.close_unused();
-  settle();
-}
+// First of two phases: owners free their memory once all have closed it.
+void Connection::destroy() { imports_.close_unused(); }
 
 // Again and again: a peer's GPU may still set a flag to what it was about to.
 void Connection::abort() noexcept {

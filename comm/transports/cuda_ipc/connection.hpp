@@ -31,42 +31,32 @@ class Flags {
   cuda::Address address_ = 0;
 };
 
-/// What a rank needs where others are other processes.
-struct Sharing {
-  explicit Sharing(const std::shared_ptr<const cuda::Gpu>& gpu)
-      : pool(std::make_shared<Pool>(gpu)), imports(gpu) {}
-
-  const std::shared_ptr<Pool> pool;
-  Imports imports;
-};
-
 /// One rank's copies. Of each message, the side that posts first says where its memory is and lets
 /// its GPU set a flag; the side that posts second queues the copy behind that flag, straight
 /// between the two places, and sets another, for which the first one's GPU waits. What it sends it
 /// copies on the transfer stream, what it receives on a second one, so that both directions move at
 /// once.
 ///
-/// Other processes are let into memory of the pool alone; any other goes through some of that.
+/// Other processes are let into memory of the pool alone; any other goes through some of that. What
+/// another rank may touch lives until it no longer does: the pool's as long as this connection, any
+/// other as long as the host has not seen the operation over.
 class Connection final : public streams::Connection {
  public:
-  /// No `sharing`: all ranks are in this process.
+  /// `apart`: every rank is a process of its own, instead of all being in this one.
   Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
              const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank, bool strict,
-             std::unique_ptr<Sharing> sharing = {});
-  ~Connection() override;
-
-  cuda::Allocator allocator() const override;
+             bool apart);
+  cuda::Allocator allocator() const override { return pool_->allocator(); }
   bool ready() const override { return !aborted_; }
   bool room(const Operation& operation) const override;
   std::optional<Error> announce(Operation& operation) override;
   bool has_met(const Operation& operation, const Message& message) const override;
   void begin(Operation& operation, const cuda::Stream& stream) override;
   void end(Operation& operation, const cuda::Stream& stream) override;
+  bool idle() const override { return incoming_.idle(); }
   void finalize() override {}
   void destroy() override;
   void abort() noexcept override;
-  void settle() noexcept override { lanes_->set_active(rank_, false); }
-  bool settled(int rank) const override { return !lanes_->active(rank); }
 
  private:
   /// A message of the operation under way.
@@ -79,7 +69,7 @@ class Connection final : public streams::Connection {
   Lanes::Side side(const Message& message) const;
   Slice staging(Operation& operation, const Message& message) const;
   Offer offer(const Operation& operation, const Message& message, const Slice& slice) const;
-  Slice reach(Operation& operation, const Place& place) const;
+  Slice reach(Operation& operation, const Place& place);
   void set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
   void wait(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
   void copy(const cuda::Stream& stream, const Message& message) const;
@@ -89,8 +79,10 @@ class Connection final : public streams::Connection {
   const std::shared_ptr<Lanes> lanes_;
   const std::shared_ptr<const Flags> flags_;
   const int ranks_, rank_;
-  const bool strict_;
-  const std::unique_ptr<Sharing> sharing_;
+  const bool strict_, apart_;
+  const std::int64_t process_;  // this one, among those of the ranks
+  const std::shared_ptr<Pool> pool_;
+  Imports imports_;
   const cuda::Stream incoming_;
   const cuda::Event forked_, joined_;
   std::vector<Half> halves_;  // [Message::place]

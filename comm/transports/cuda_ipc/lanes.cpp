@@ -26,14 +26,14 @@ struct Lanes::Slot {
   Offer offers[2];  // [sends]
 };
 
-// [flags][activity of the ranks][slots]
+// [flags][slots]
 std::size_t Lanes::flag_bytes() const {
   return whole_pages(squared(ranks_) * kFlagsPerLane * kLine);
 }
 
 std::size_t Lanes::bytes(int ranks) {
-  const std::size_t flags = whole_pages(squared(ranks) * kFlagsPerLane * kLine);
-  return flags + whole_pages(ranks * kLine) + squared(ranks) * kSlots * sizeof(Slot);
+  return whole_pages(squared(ranks) * kFlagsPerLane * kLine) +
+         squared(ranks) * kSlots * sizeof(Slot);
 }
 
 void Lanes::start() {
@@ -42,7 +42,7 @@ void Lanes::start() {
 }
 
 Lanes::Slot& Lanes::slot(const Side& side, std::int64_t number) const {
-  std::byte* const slots = memory_ + flag_bytes() + whole_pages(ranks_ * kLine);
+  std::byte* const slots = memory_ + flag_bytes();
   return reinterpret_cast<Slot*>(slots)[lane(side) * kSlots + number % kSlots];
 }
 
@@ -79,15 +79,5 @@ void Lanes::poison(const Side& side, std::int64_t number) {
   for (const Flag flag : {Flag::ready, Flag::complete})
     std::atomic_ref(this->flag(offset(side.other(), flag))).store(value(number) + kBeyond);
 }
-
-std::uint32_t& Lanes::activity(int rank) const {
-  return *reinterpret_cast<std::uint32_t*>(memory_ + flag_bytes() + rank * kLine);
-}
-
-void Lanes::set_active(int rank, bool active) {
-  std::atomic_ref(activity(rank)).store(active ? 1 : 0);
-}
-
-bool Lanes::active(int rank) const { return std::atomic_ref(activity(rank)).load() != 0; }
 
 }  // namespace ringspan::comm::cuda_ipc

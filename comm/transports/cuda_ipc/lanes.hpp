@@ -72,10 +72,6 @@ class Lanes {
   std::byte* flags() const { return memory_; }
   std::size_t flag_bytes() const;
 
-  /// Whether a rank touches memory of others, or is about to.
-  void set_active(int rank, bool active);
-  bool active(int rank) const;
-
  private:
   struct Slot;
 
@@ -86,7 +82,6 @@ class Lanes {
   std::uint32_t& flag(std::size_t offset) const {
     return *reinterpret_cast<std::uint32_t*>(memory_ + offset);
   }
-  std::uint32_t& activity(int rank) const;
 
   const std::unique_ptr<const SharedMemory> shared_;
   std::byte* const memory_;

@@ -23,6 +23,7 @@ cuda::Address address(const std::byte* data) { return reinterpret_cast<cuda::Add
 
 }  // namespace
 
+// Also of what was allocated in the order of a stream; nothing uses it any more.
 Pool::~Pool() {
   const cuda::Current current(*gpu_);
   for (const auto& [data, block] : blocks_) gpu_->api().release_exportable(address(data));
@@ -61,7 +62,7 @@ std::byte* Pool::take(std::int64_t bytes, cuda::StreamHandle stream) {
   const std::int64_t size = size_of_block(bytes);
   const std::lock_guard lock(mutex_);
   std::vector<std::byte*>& free = free_[{stream, size}];
-  if (free.empty()) return make(size);
+  if (free.empty()) return make(size, stream);
   std::byte* const data = free.back();
   free.pop_back();
   return data;
@@ -72,23 +73,32 @@ void Pool::put(std::byte* data, std::int64_t bytes, cuda::StreamHandle stream) {
   free_[{stream, size_of_block(bytes)}].push_back(data);
 }
 
-std::byte* Pool::make(std::int64_t bytes) {
+// The driver's pool lets the other GPUs of this process in; it exports nothing to others.
+std::byte* Pool::make(std::int64_t bytes, cuda::StreamHandle stream) {
   const cuda::Current current(*gpu_);
   const cuda::Api& api = gpu_->api();
   cuda::Address address = 0;
-  gpu_->check(api.allocate_exportable(&address, bytes), "cuMemAlloc");
-  Block block{0, {}, bytes};
+  if (exported_) {
+    gpu_->check(api.allocate_exportable(&address, bytes), "cuMemAlloc");
+  } else {
+    gpu_->check(api.allocate(&address, bytes, stream), "cuMemAllocAsync");
+  }
+  auto* const data = reinterpret_cast<std::byte*>(address);
   try {
-    gpu_->check(api.export_memory(&block.handle, address), "cuIpcGetMemHandle");
-    gpu_->check(api.pointer_attribute(&block.buffer_id, cuda::kBufferId, address),
-                "cuPointerGetAttribute");
+    blocks_[data] = exported_ ? share(address, bytes) : Block{0, {}, bytes};
   } catch (const Error&) {
     api.release_exportable(address);
     throw;
   }
-  auto* const data = reinterpret_cast<std::byte*>(address);
-  blocks_[data] = block;
   return data;
+}
+
+Pool::Block Pool::share(cuda::Address address, std::int64_t bytes) const {
+  Block block{0, {}, bytes};
+  gpu_->check(gpu_->api().export_memory(&block.handle, address), "cuIpcGetMemHandle");
+  gpu_->check(gpu_->api().pointer_attribute(&block.buffer_id, cuda::kBufferId, address),
+              "cuPointerGetAttribute");
+  return block;
 }
 
 }  // namespace ringspan::comm::cuda_ipc

@@ -14,18 +14,22 @@
 
 namespace ringspan::comm::cuda_ipc {
 
-/// Device memory that other processes can be let into. Blocks that have been released are kept for
-/// the same stream and never go back to the driver before the pool itself goes: freeing would wait
-/// for the GPU, and nobody may free what another process has open.
+/// Device memory that other ranks can be let into. Blocks that have been released are kept for the
+/// same stream and never go back to the driver before the pool itself goes: freeing may wait for
+/// the GPU, nobody may free what another process has open, and after a failure, which ends waits
+/// out of order, another GPU may still be about to use what this one has let go of.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
-  explicit Pool(std::shared_ptr<const cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  /// `exported`: the others are other processes.
+  Pool(std::shared_ptr<const cuda::Gpu> gpu, bool exported)
+      : gpu_(std::move(gpu)), exported_(exported) {}
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
   cuda::Allocator allocator();
-  /// Not in the order of any stream: the last owner lets go of it when no queued work uses it.
+  /// Exported, and not in the order of any stream: the last owner lets go of it when no queued work
+  /// uses it.
   std::shared_ptr<std::byte> allocate(std::int64_t bytes);
 
   /// Fills in of which allocation `address` is part, and where in it. False: of none.
@@ -41,9 +45,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   std::byte* take(std::int64_t bytes, cuda::StreamHandle stream);
   void put(std::byte* data, std::int64_t bytes, cuda::StreamHandle stream);
-  std::byte* make(std::int64_t bytes);
+  std::byte* make(std::int64_t bytes, cuda::StreamHandle stream);
+  Block share(cuda::Address address, std::int64_t bytes) const;
 
   const std::shared_ptr<const cuda::Gpu> gpu_;
+  const bool exported_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
   std::map<Kind, std::vector<std::byte*>> free_;

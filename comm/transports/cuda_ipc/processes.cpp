@@ -116,12 +116,12 @@ void launch_in_processes(const LaunchOptions& options, const RankFunction& body)
   require_one_machine(seats);
   const Meeting meeting = meet(options, bootstrap, seats);
   const int rank = bootstrap.rank;
+  streams::Watchdog watchdog;  // which frees their memory when all have left
   if (rank < options.ranks) {
-    streams::Watchdog watchdog;
     const auto connect = [&](const std::shared_ptr<const cuda::Gpu>& gpu, int) {
-      return std::make_unique<Connection>(
-          meeting.lanes, std::make_shared<const Flags>(gpu, meeting.lanes), gpu, options.ranks,
-          rank, options.debug.ledger, std::make_unique<Sharing>(gpu));
+      return std::make_unique<Connection>(meeting.lanes,
+                                          std::make_shared<const Flags>(gpu, meeting.lanes), gpu,
+                                          options.ranks, rank, options.debug.ledger, true);
     };
     streams::run_rank(meeting.hub, rank, body, meeting.gpu, connect, watchdog);
   }

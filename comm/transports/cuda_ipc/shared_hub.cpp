@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/cuda_ipc/shared_hub.hpp"
 
-#include <poll.h>
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -83,8 +80,9 @@ struct SharedHub::Header {
 struct alignas(64) SharedHub::Member {
   SharedNotice status;
   std::int64_t heartbeat;
-  std::int64_t process;  // its id
-  std::uint32_t returned, ended, left;
+  processes::ProcessIdentity process;
+  std::uint32_t returned, active, ended, left;
+  std::array<std::int64_t, kMostGroups> posted;  // operations, [group]
 };
 
 std::size_t SharedHub::bytes(int processes) {
@@ -99,12 +97,7 @@ SharedHub::SharedHub(std::unique_ptr<const SharedMemory> memory, const LaunchOpt
       crowded_(crowded),
       process_(process),
       processes_(processes),
-      alive_(processes, -1) {}
-
-SharedHub::~SharedHub() {
-  for (const int descriptor : alive_)
-    if (descriptor >= 0) close(descriptor);
-}
+      watched_(processes) {}
 
 SharedHub::Header& SharedHub::header() const { return *reinterpret_cast<Header*>(memory_->data()); }
 
@@ -122,26 +115,18 @@ void SharedHub::start() {
   }
 }
 
-void SharedHub::enter() { shared(member(process_).process).store(getpid()); }
+void SharedHub::enter() { member(process_).process = processes::ProcessIdentity::own(); }
 
-// By descriptors, which no later process of the same number can be taken for.
 void SharedHub::watch() {
-  for (int process = 0; process < processes_; ++process) {
-    if (process == process_) continue;
-    const auto number = static_cast<pid_t>(shared(member(process).process).load());
-    alive_[process] = static_cast<int>(syscall(SYS_pidfd_open, number, 0));
-    if (alive_[process] < 0 && errno == ESRCH)
-      fail(Error(ErrorKind::peer_failed,
-                 concat("rank ", process, " is gone: its process ", number, " has ended"),
-                 {process_, process}));
-  }
+  for (int process = 0; process < processes_; ++process)
+    if (process != process_)
+      watched_[process] =
+          std::make_unique<const processes::WatchedProcess>(member(process).process);
 }
 
 std::string SharedHub::lost(int rank) const {
-  if (alive_[rank] < 0) return "";
-  pollfd ended{alive_[rank], POLLIN, 0};
-  if (::poll(&ended, 1, 0) <= 0) return "";
-  return concat("its process ", shared(member(rank).process).load(), " has ended");
+  if (!watched_[rank] || !watched_[rank]->ended()) return "";
+  return concat("its process ", member(rank).process.id, " has ended");
 }
 
 std::shared_ptr<Channel> SharedHub::join(std::int64_t parent, std::int64_t call,
@@ -176,21 +161,17 @@ void SharedHub::pass_on(int rank, std::int64_t heartbeat) {
 std::int64_t SharedHub::heartbeat(int rank) const { return shared(member(rank).heartbeat).load(); }
 
 void SharedHub::set_waiting(int rank, std::optional<Waiting> waiting) {
-  processes::Status status{0, false, std::move(waiting), {}};
-  const std::lock_guard lock(mutex_);
-  const auto add = [&](const Channel& channel) {
-    const auto own = std::find(channel.members.begin(), channel.members.end(), rank);
-    status.posted.push_back({channel.id, channel.posted[own - channel.members.begin()].load()});
-  };
-  // That of what it waits for, and those made last: the rest may be cut off.
-  const std::int64_t first =
-      status.waiting && status.waiting->group ? status.waiting->group->id : -1;
-  if (const auto found = channels_.find(first); found != channels_.end()) add(*found->second);
-  for (auto channel = channels_.rbegin(); channel != channels_.rend(); ++channel)
-    if (channel->first != first) add(*channel->second);
-  SharedNotice& notice = member(rank).status;
-  const std::lock_guard held(notice);
-  notice.write(status);
+  const processes::Status status{0, false, std::move(waiting), {}};
+  Member& member = this->member(rank);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, channel] : channels_) {
+      const auto own = std::find(channel->members.begin(), channel->members.end(), rank);
+      shared(member.posted[id]).store(channel->posted[own - channel->members.begin()]);
+    }
+  }
+  const std::lock_guard held(member.status);
+  member.status.write(status);
 }
 
 // A group that this rank is in, too, has its members all told.
@@ -209,12 +190,7 @@ std::optional<Waiting> SharedHub::waiting(int rank) const {
 }
 
 std::int64_t SharedHub::posted(const diagnosis::Group& group, int rank) const {
-  const std::vector<std::byte> text = member(rank).status.read();
-  if (text.empty()) return 0;
-  const auto status = std::get<processes::Status>(processes::decode(text));
-  for (const processes::Posted& posted : status.posted)
-    if (posted.channel == group.id) return posted.operations;
-  return 0;
+  return shared(member(rank).posted[group.id]).load();
 }
 
 void SharedHub::set_returned(int rank) {
@@ -223,6 +199,14 @@ void SharedHub::set_returned(int rank) {
 }
 
 bool SharedHub::returned(int rank) const { return shared(member(rank).returned).load() != 0; }
+
+void SharedHub::set_active(int rank, bool active) {
+  shared(member(rank).active).store(active ? 1 : 0);
+}
+
+bool SharedHub::active(int rank) const {
+  return shared(member(rank).active).load() != 0 && lost(rank).empty();
+}
 
 // Whoever waits for a message knows better what is wrong, and comes first.
 void SharedHub::await_returns(int rank) {

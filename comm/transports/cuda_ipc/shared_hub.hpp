@@ -10,6 +10,7 @@
 
 #include "comm/transports/cuda_ipc/shared_memory.hpp"
 #include "comm/transports/diagnosis/hub.hpp"
+#include "comm/transports/processes/watched_process.hpp"
 
 namespace ringspan::comm::cuda_ipc {
 
@@ -20,7 +21,6 @@ class SharedHub final : public diagnosis::Hub {
   /// In that much memory, zero before start(), which one of those that share it calls once.
   SharedHub(std::unique_ptr<const SharedMemory> memory, const LaunchOptions& options,
             std::shared_ptr<const World> world, bool crowded, int process, int processes);
-  ~SharedHub() override;
   void start();
   /// From then on it is noticed if the process of a rank ends. Called by each process for itself,
   /// and before any is looked at.
@@ -44,6 +44,8 @@ class SharedHub final : public diagnosis::Hub {
   void set_returned(int rank) override;
   void await_returns(int rank) override;
   bool returned(int rank) const override;
+  void set_active(int rank, bool active) override;
+  bool active(int rank) const override;
   std::string lost(int rank) const override;
 
   using diagnosis::Hub::fail;
@@ -72,7 +74,8 @@ class SharedHub final : public diagnosis::Hub {
   const std::shared_ptr<const World> world_;
   const bool crowded_;
   const int process_, processes_;
-  std::vector<int> alive_;  // descriptors of the processes, [process]; -1: not watched
+  // [process]; the own one's, and all before watch(), are null
+  std::vector<std::unique_ptr<const processes::WatchedProcess>> watched_;
   mutable diagnosis::FirstFailure failure_;
   mutable std::mutex mutex_;  // of the channels
   std::map<std::int64_t, std::shared_ptr<diagnosis::Channel>> channels_;

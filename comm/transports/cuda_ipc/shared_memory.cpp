@@ -13,8 +13,7 @@
 namespace ringspan::comm::cuda_ipc {
 namespace {
 
-[[noreturn]] void fail(const char* call, const std::string& name) {
-  const int code = errno;
+[[noreturn]] void fail(const char* call, const std::string& name, int code = errno) {
   throw Error(ErrorKind::system, concat("cuda_ipc: ", call, name.empty() ? "" : " of ", name, ": ",
                                         std::strerror(code)));
 }
@@ -23,6 +22,12 @@ std::byte* map(std::size_t bytes, int flags, int file, const std::string& name) 
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, file, 0);
   if (data == MAP_FAILED) fail("mmap", name);
   return static_cast<std::byte*>(data);
+}
+
+// All of it, now: where a file system is full, the first touch of a page would end the process.
+void reserve(int file, std::size_t bytes, const std::string& name) {
+  if (const int code = posix_fallocate(file, 0, static_cast<off_t>(bytes)))
+    fail("posix_fallocate", name, code);
 }
 
 }  // namespace
@@ -35,7 +40,7 @@ SharedMemory::SharedMemory(const std::string& name, bool create, std::size_t byt
   const int file = shm_open(name.c_str(), O_RDWR | (create ? O_CREAT | O_EXCL : 0), 0600);
   if (file < 0) fail("shm_open", name);
   try {
-    if (create && ftruncate(file, static_cast<off_t>(bytes)) != 0) fail("ftruncate", name);
+    if (create) reserve(file, bytes, name);
     data_ = map(bytes, 0, file, name);
   } catch (const Error&) {
     close(file);

@@ -6,11 +6,10 @@
 
 namespace ringspan::comm::cuda_ipc {
 
-/// Memory, zero at first, that takes no more room than what has been written of it. Throws system
-/// with the reason if there is none.
+/// Memory, zero at first. Throws system with the reason if there is not enough.
 class SharedMemory {
  public:
-  /// Of this process alone.
+  /// Of this process alone; it takes no more room than what has been written of it.
   explicit SharedMemory(std::size_t bytes);
   /// Of all processes that open the same name, one of which creates it. The name goes with
   /// remove(), the memory when the last one closes it.

@@ -43,6 +43,10 @@ class Hub : public Board {
   virtual void set_returned(int rank) = 0;
   /// `rank`, which has returned, waits until all have, or something has failed.
   virtual void await_returns(int rank) = 0;
+  /// Its GPU touches memory of other ranks, or is about to, until it is set to false; and false
+  /// once the rank is known to be gone, for the driver has ended what its process had queued.
+  virtual void set_active(int rank, bool active) = 0;
+  virtual bool active(int rank) const = 0;
   /// Why the rank is known to be gone; empty if nothing is known.
   virtual std::string lost(int) const { return ""; }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <unordered_map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,13 +9,13 @@
 
 namespace ringspan::comm::simulated {
 
-/// The messages that are on their way, sharing links max-min fairly. Where all that share a link
-/// with each other go between the same two ports, as in rings, their rates follow from the
-/// narrowest link alone and are reckoned here, which is several times as fast; all others are
-/// SimGrid's. A message may move from the one to the other.
+/// The messages that are on their way, sharing links max-min fairly. Where few share links with
+/// each other, as in rings and inside a node, their rates are reckoned here, which is several times
+/// as fast; where many do, they are SimGrid's, which reckons again only what changes.
 class Flows {
  public:
   explicit Flows(Platform& platform);
+  ~Flows();
 
   /// Moves more than zero bytes, no faster than that. `arrived` stays where it is until it is
   /// called.
@@ -26,27 +25,13 @@ class Flows {
  private:
   using Ports = std::pair<int, int>;
   struct Flow {
+    Ports ports;
     double bytes;  // left
     double most_bytes_per_second;
     const Call* arrived;
     double rate = 0;
   };
-
-  /// The flows between two ports while they share links with no others.
-  struct Pair {
-    void add(const Flow& flow);
-    std::vector<Flow> take();
-    void advance();
-    void set_rates();
-    void end();
-
-    Flows* all;
-    Ports ports;
-    double bytes_per_second;  // of the narrowest link
-    std::vector<Flow> flows = {};
-    double since = 0;  // when their bytes were true
-    Platform::Timer* timer = nullptr;
-  };
+  struct Group;
 
   /// A flow of SimGrid's.
   struct Shared {
@@ -60,13 +45,19 @@ class Flows {
 
   template <typename Each>
   void for_each_link(const Ports& ports, const Each& each) const;
-  Pair& pair(const Ports& ports);
-  void share(const Ports& ports, const Flow& flow);
+  Group& group();
+  void share(const Flow& flow);
+  void set_rates(std::vector<Flow>& flows);
+  double fair_rate(const Flow& flow) const;
 
   Platform& platform_;
-  std::unordered_map<std::uint64_t, Pair> pairs_;  // [both ports]
-  std::vector<Pair*> owner_;                       // [link]: whose flows are the only ones, if so
-  std::vector<int> shared_;                        // [link]: how many of SimGrid's cross it
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Group*> idle_;    // of these
+  std::vector<Group*> owner_;   // [link]: whose flows cross it, if any
+  std::vector<int> shared_;     // [link]: how many of SimGrid's cross it
+  std::vector<double> left_;    // [link]: bytes per second that set_rates has not given away,
+  std::vector<int> crossing_;   // and to how many flows it has given none yet
+  std::vector<Flow*> waiting_;  // these flows
 };
 
 }  // namespace ringspan::comm::simulated

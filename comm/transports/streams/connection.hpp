@@ -9,7 +9,7 @@
 namespace ringspan::comm::streams {
 
 /// How one rank's messages get to the other GPUs: all that differs between one transport of this
-/// kind and another. Used by the rank's thread, except for abort() and settle(), which a watchdog
+/// kind and another. Used by the rank's thread, except for idle() and abort(), which a watchdog
 /// calls, too.
 class Connection {
  public:
@@ -37,16 +37,15 @@ class Connection {
 
   /// Begins to end the connection: all ranks do, once nothing is queued. Then destroy().
   virtual void finalize() = 0;
+  /// Lets go of what it has of others: nothing of this rank is queued any more.
   virtual void destroy() = 0;
+
+  /// What it has queued on streams of its own has run. Throws system if some of it has failed.
+  virtual bool idle() const { return true; }
 
   /// Ends what is queued on the GPU wherever it is, and makes the connection useless. Called until
   /// nothing is queued any more.
   virtual void abort() noexcept = 0;
-
-  /// With nothing queued on this GPU, nor to be queued: this rank touches no memory of others.
-  virtual void settle() noexcept {}
-  /// That rank touches no memory of others.
-  virtual bool settled(int) const { return true; }
 };
 
 }  // namespace ringspan::comm::streams

@@ -35,6 +35,7 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
       sent_(hub_->size()),
       awaited_(hub_->size()),
       random_(hub_->options().debug.seed + rank) {
+  hub_->set_active(rank_, true);
   device_.on_poll([this] { poll(); });
   device_.on_wait([this](const Predicate& done, double deadline) {
     block(done, deadline);
@@ -59,27 +60,26 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
                                         std::span<Send> sends, std::span<Recv> recvs) {
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
-  // Out here, so that after a failure it holds its memory until what is queued has ended.
-  std::shared_ptr<Operation> operation;
-  watched(name, sequence, [&] {
-    operation = std::make_shared<Operation>(gpu_);
-    operation->channel = channel;
-    operation->sequence = sequence;
-    operation->name = name;
-    take_over(*operation, sends, recvs);
-    announce(*operation);
-    count(*operation);
-    if (operation->sends.empty() && operation->recvs.empty()) {
-      operation->finished = true;
-      recorder_.done(operation->record);
-      return;
+  return watched(name, sequence, [&] {
+    // After a failure it stays, for others may touch its memory as soon as it is announced.
+    posting_ = std::make_shared<Operation>(gpu_);
+    posting_->channel = channel;
+    posting_->sequence = sequence;
+    posting_->name = name;
+    take_over(*posting_, sends, recvs);
+    announce(*posting_);
+    count(*posting_);
+    if (posting_->sends.empty() && posting_->recvs.empty()) {
+      posting_->finished = true;
+      recorder_.done(posting_->record);
+      return std::exchange(posting_, nullptr);
     }
-    posting_ = operation;
-    queue(*operation);
+    queue(*posting_);
     in_flight_.push_back(std::exchange(posting_, nullptr));
+    const std::shared_ptr<Operation> operation = in_flight_.back();
     retire();
+    return operation;
   });
-  return operation;
 }
 
 void Engine::take_over(Operation& operation, std::span<Send> sends, std::span<Recv> recvs) {

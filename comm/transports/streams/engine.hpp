@@ -58,8 +58,12 @@ class Engine {
 
   /// The rank's function has ended: waits for what is queued, and throws what has failed there.
   void finish();
-  /// Waits for the other ranks to end, too, and ends the communicator. Afterwards no call is made.
+  /// Waits for the other ranks to end, too, and ends the communicator. Afterwards no call is made
+  /// but quiet() and interrupt(); what a GPU that is not quiet may still use lives as long as this.
   void close();
+
+  /// Nothing of this rank is queued, and no other touches its memory. From any thread.
+  bool quiet() const { return !busy() && nobody_active(); }
 
   /// After a failure of the world, from any thread: what is queued on the GPU ends, so that
   /// whoever waits for it by other means returns. Otherwise reports what has failed on the GPU.
@@ -99,7 +103,7 @@ class Engine {
   }
 
   bool busy() const;
-  bool all_settled() const;
+  bool nobody_active() const;
   void give_up();
 
   const std::shared_ptr<diagnosis::Hub> hub_;
@@ -112,7 +116,7 @@ class Engine {
   diagnosis::FlightRecorder recorder_;
   std::vector<std::int64_t> sent_, awaited_;          // messages so far, [world rank of the peer]
   std::deque<std::shared_ptr<Operation>> in_flight_;  // in the order of the transfer stream
-  std::shared_ptr<Operation> posting_;                // about to be queued
+  std::shared_ptr<Operation> posting_;                // about to be queued, or failed there
   std::optional<Error> dropped_;                      // to be reported at the next call
   bool connected_ = false, gave_up_ = false, closed_ = false;
   std::mutex queueing_;  // messages are being queued

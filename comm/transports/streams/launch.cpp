@@ -27,8 +27,8 @@ void run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank, const RankFu
   try {
     gpu->open_pool();
     engine = std::make_shared<Engine>(hub, rank, gpu, connect(gpu, rank));
-    const cuda::Current current(*gpu);  // for the body, too
     watchdog.add(engine);
+    const cuda::Current current(*gpu);  // for the body, too
     engine->connect();
     body(Communicator(std::make_shared<StreamTransport>(engine, everyone(*hub), rank),
                       hub->world()));

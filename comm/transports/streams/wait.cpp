@@ -168,10 +168,9 @@ void Engine::fail(const Error& cause) {
 
 // What fails after a failure of the world is due to that one.
 void Engine::report(const Error& error, std::string_view operation, std::int64_t sequence) {
-  const std::shared_ptr<Operation> posting = std::exchange(posting_, nullptr);
   require_working();
   Error::Where where{rank_, to_blame(error, rank_), std::string(operation), sequence};
-  const Operation* const first = in_flight_.empty() ? posting.get() : in_flight_.front().get();
+  const Operation* const first = oldest();
   if (sequence < 0 && first) where.operation = first->name, where.sequence = first->sequence;
   const std::string named =
       where.sequence < 0 ? "" : concat(", operation ", where.sequence, ", ", where.operation);
@@ -179,23 +178,24 @@ void Engine::report(const Error& error, std::string_view operation, std::int64_t
 }
 
 bool Engine::busy() const {
-  const auto busy = [](const cuda::Stream& stream) {
+  const auto busy = [](const auto& queues) {
     try {
-      return !stream.idle();
+      return !queues.idle();
     } catch (const Error&) {
-      return false;  // it has failed, and does nothing more
+      return false;  // they have failed, and do nothing more
     }
   };
-  return busy(*transfer_) || busy(device_.compute());
+  return busy(*transfer_) || busy(*connection_) || busy(device_.compute());
 }
 
-bool Engine::all_settled() const {
+bool Engine::nobody_active() const {
   for (int rank = 0; rank < hub_->size(); ++rank)
-    if (!connection_->settled(rank) && hub_->lost(rank).empty()) return false;
+    if (hub_->active(rank)) return false;
   return true;
 }
 
-// Once the caller sees a failure, nothing is to write or read its memory any more.
+// Once the caller sees a failure, nothing is to write or read its memory any more. What still does
+// when the deadline has passed finds it there: see Watchdog.
 void Engine::give_up() {
   if (std::exchange(gave_up_, true)) return;
   connection_->abort();
@@ -208,8 +208,8 @@ void Engine::give_up() {
     }
   };
   nap_while([this] { return busy(); });
-  if (!busy()) connection_->settle();
-  nap_while([this] { return !all_settled(); });
+  if (!busy()) hub_->set_active(rank_, false);
+  nap_while([this] { return !nobody_active(); });
 }
 
 void Engine::finish() {
@@ -235,10 +235,15 @@ void Engine::close() {
     };
     nap_until([this] { return connection_->ready(); });
     connection_->destroy();
-    nap_until([this] { return all_settled(); });  // before their memory goes
+    hub_->set_active(rank_, false);
   } catch (const Error& error) {
     hub_->fail(error);
-    connection_->abort();
+    give_up();
+    if (quiet()) {
+      in_flight_.clear();
+      posting_ = nullptr;
+      connection_->destroy();
+    }
   }
   device_.on_poll({});
   device_.on_wait({});
@@ -249,7 +254,7 @@ void Engine::interrupt() {
   if (hub_->failure()) {
     connection_->abort();
     const std::unique_lock queueing(queueing_, std::try_to_lock);
-    if (queueing && !busy()) connection_->settle();  // its own thread may be elsewhere
+    if (queueing && !busy()) hub_->set_active(rank_, false);  // its own thread may be elsewhere
     return;
   }
   try {

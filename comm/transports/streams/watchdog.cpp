@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/streams/watchdog.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 namespace ringspan::comm::streams {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(20);
+
+using Engines = std::vector<std::shared_ptr<Engine>>;
+
+void keep(Engines engines) {
+  static std::mutex mutex;
+  static auto* const kept = new Engines;
+  const std::lock_guard lock(mutex);
+  std::move(engines.begin(), engines.end(), std::back_inserter(*kept));
+}
 
 }  // namespace
 
@@ -18,6 +29,12 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_one();
   thread_.join();
+  for (const std::shared_ptr<Engine>& engine : engines_) engine->interrupt();
+  const auto quiet = [](const std::shared_ptr<Engine>& engine) { return engine->quiet(); };
+  if (std::all_of(engines_.begin(), engines_.end(), quiet)) return;
+  std::fprintf(stderr,
+               "ringspan: work on a GPU does not end; the memory that it may use is kept\n");
+  keep(std::move(engines_));
 }
 
 void Watchdog::add(std::shared_ptr<Engine> engine) {

@@ -13,6 +13,8 @@ namespace ringspan::comm::streams {
 
 /// Looks after the ranks of a launch while their own threads wait for a GPU by other means than
 /// Ringspan's: a failure of the world ends what is queued there, and a failure there is noticed.
+/// Outlives the ranks' connections; if a GPU does not come to an end, whatever it may still use is
+/// kept until the process ends, and a line on stderr says so.
 class Watchdog {
  public:
   Watchdog() : thread_([this] { watch(); }) {}

@@ -48,6 +48,8 @@ class Hub final : public diagnosis::Hub {
   void set_returned(int rank) override;
   void await_returns(int rank) override;
   bool returned(int rank) const override { return ranks_[rank].returned.load(); }
+  void set_active(int rank, bool active) override { ranks_[rank].active = active; }
+  bool active(int rank) const override { return ranks_[rank].active; }
 
   using diagnosis::Hub::fail;
   void fail(const diagnosis::Failure& failure) override;
@@ -65,7 +67,7 @@ class Hub final : public diagnosis::Hub {
   struct alignas(64) Rank {
     Mailbox mailbox;
     std::atomic<std::int64_t> heartbeat{0};
-    std::atomic<bool> returned{false};
+    std::atomic<bool> returned{false}, active{false};
     mutable std::mutex mutex;  // of `waiting`
     std::optional<Waiting> waiting;
   };

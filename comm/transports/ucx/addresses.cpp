@@ -11,7 +11,7 @@ namespace {
 
 /// What is gathered first, of one size everywhere.
 struct Introduction {
-  ProcessIdentity process;
+  processes::ProcessIdentity process;
   std::int64_t address_bytes = 0;
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);
@@ -20,7 +20,7 @@ static_assert(std::is_trivially_copyable_v<Introduction>);
 
 std::vector<Address> exchange_addresses(const Bootstrap& bootstrap,
                                         const std::vector<std::byte>& worker, double deadline) {
-  const Introduction own{ProcessIdentity::own(), std::ssize(worker)};
+  const Introduction own{processes::ProcessIdentity::own(), std::ssize(worker)};
   std::vector<Introduction> all(bootstrap.size);
   bootstrap.all_gather(reinterpret_cast<const std::byte*>(&own),
                        reinterpret_cast<std::byte*>(all.data()), sizeof own, deadline);

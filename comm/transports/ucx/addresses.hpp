@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "comm/bootstrap.hpp"
-#include "comm/transports/ucx/process.hpp"
+#include "comm/transports/processes/watched_process.hpp"
 
 namespace ringspan::comm::ucx {
 
 /// By which other processes reach and watch a process.
 struct Address {
-  ProcessIdentity process;
+  processes::ProcessIdentity process;
   std::vector<std::byte> worker;  // empty: UCX could not start there
 };
 

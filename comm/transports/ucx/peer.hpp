@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/transports/processes/watched_process.hpp"
 #include "comm/transports/ucx/addresses.hpp"
-#include "comm/transports/ucx/process.hpp"
 
 namespace ringspan::comm::ucx {
 
@@ -50,7 +50,7 @@ class Peer {
 
   const int own_rank_;
   const int rank_;
-  const WatchedProcess process_;
+  const processes::WatchedProcess process_;
   ucp_ep_h endpoint_ = nullptr;
   std::string lost_;
   std::vector<std::byte> notice_;  // while it is under way

@@ -81,14 +81,15 @@ class UcxWire final : public processes::Wire {
 
   // UCX aborts when it destroys a worker that owes an answer to an endpoint of another process,
   // unless there is one of its own to that process, which has been closed. Those whom this rank has
-  // heard have one; after a failure, anybody may have begun to connect. Once they are closed, UCX
-  // must not see what else comes in.
+  // heard have one; after a failure, anybody may have begun to connect, or may do so yet. Once they
+  // are closed, UCX must not see what else comes in.
   ~UcxWire() override {
     const bool in_order = !failed_ && part() && notices_.empty();
     flush();
     drop_unexpected();
     for (int rank = 0; rank < size() && !in_order; ++rank) peer(rank);
     peers_.clear();
+    if (!in_order) retire(std::move(worker_));
   }
 
   std::vector<std::byte> address() const { return worker_.address(); }
@@ -233,7 +234,7 @@ class UcxWire final : public processes::Wire {
   }
 
   const int rank_;
-  const Worker worker_;
+  Worker worker_;
   std::deque<Notice> notices_;
   std::vector<int> leaving_;                  // ranks whose goodbye has come
   std::vector<Address> addresses_;            // [rank]
@@ -256,6 +257,7 @@ std::unique_ptr<processes::Wire> make_ucx_wire(const Bootstrap& bootstrap, doubl
     failure = std::current_exception();  // thrown when the others know
   }
   std::vector<Address> addresses = exchange_addresses(bootstrap, address, deadline);
+  destroy_retired();
   if (failure) std::rethrow_exception(failure);
   wire->set_addresses(std::move(addresses));
   return wire;

@@ -4,8 +4,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <initializer_list>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/error.hpp"
 
@@ -85,6 +87,17 @@ class SignalsHeld {
   sigset_t before_;
 };
 
+struct Retired {
+  std::mutex mutex;
+  std::vector<Worker> workers;
+};
+
+// Of the process, as what UCX does is; and not destroyed with it, for UCX might then abort.
+Retired& retired() {
+  static auto& of_process = *new Retired;
+  return of_process;
+}
+
 }  // namespace
 
 void require_ok(ucs_status_t status, std::string_view what) {
@@ -103,6 +116,16 @@ bool Worker::reaches_gpus() const {
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   require_ok(ucp_context_query(context_.get(), &attributes), "asking for kinds of memory");
   return (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
+void retire(Worker worker) {
+  const std::lock_guard lock(retired().mutex);
+  retired().workers.push_back(std::move(worker));
+}
+
+void destroy_retired() {
+  const std::lock_guard lock(retired().mutex);
+  retired().workers.clear();
 }
 
 std::vector<std::byte> Worker::address() const {

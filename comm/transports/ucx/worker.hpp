@@ -37,4 +37,12 @@ class Worker {
   std::unique_ptr<ucp_worker, Release> worker_;
 };
 
+/// Keeps a worker to which others may still connect, though this rank is done with it. UCX before
+/// 1.14 aborts a process that owes an answer to a worker which is gone.
+void retire(Worker worker);
+
+/// Destroys what was retired: all others have come to a later launch. What is still there when the
+/// process ends goes with it.
+void destroy_retired();
+
 }  // namespace ringspan::comm::ucx

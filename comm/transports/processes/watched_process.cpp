@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/transports/ucx/process.hpp"
+#include "comm/transports/processes/watched_process.hpp"
 
 #include <poll.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <fstream>
 
-namespace ringspan::comm::ucx {
+namespace ringspan::comm::processes {
 
 ProcessIdentity ProcessIdentity::own() {
   ProcessIdentity own;
@@ -38,4 +38,4 @@ bool WatchedProcess::ended() const {
   return never_found_ || poll(&readable, 1, 0) == 1;
 }
 
-}  // namespace ringspan::comm::ucx
+}  // namespace ringspan::comm::processes

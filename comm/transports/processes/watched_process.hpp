@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace ringspan::comm::ucx {
+namespace ringspan::comm::processes {
 
 /// Which process it is, on which machine.
 struct ProcessIdentity {
@@ -15,8 +15,8 @@ struct ProcessIdentity {
   std::int64_t id = 0;  // within that namespace
 };
 
-/// Notices when another process of this machine ends, even one that nobody has waited for yet,
-/// which to UCX is alive. Of other machines, and without pidfds in the kernel, it says nothing.
+/// Notices when another process of this machine ends, even one that nobody has waited for yet. Of
+/// other machines and namespaces, and without pidfds in the kernel, it says nothing.
 class WatchedProcess {
  public:
   explicit WatchedProcess(const ProcessIdentity& process);
@@ -31,4 +31,4 @@ class WatchedProcess {
   bool never_found_ = false;
 };
 
-}  // namespace ringspan::comm::ucx
+}  // namespace ringspan::comm::processes
