@@ -22,6 +22,7 @@ std::span<const KernelFamily> kernel_families() {
       {"cpu", "SIMD, blocked, near the machine's peak", make_cpu_kernels},
       {"cuda", "on a GPU, tensor cores for bf16 and fp16 up to 256 wide, slow for the rest",
        make_cuda_kernels},
+      {"cudnn", "on a GPU, cuDNN's forward pass where it can, else as cuda", make_cudnn_kernels},
       {"null", "moves data but computes no attention, for communication alone", make_null_kernels},
   };
   return kFamilies;
@@ -48,7 +49,7 @@ std::unique_ptr<Kernels> make_kernels(std::string_view name, comm::Device& devic
     for (const KernelFamily& family : families) {
       if (family.name != name) continue;
       const bool modelled = families.data() != kernel_families().data();
-      const bool for_gpus = name == "cuda" || name == "null";
+      const bool for_gpus = name == "cuda" || name == "cudnn" || name == "null";
       if (!modelled && !for_gpus) require_host_memory(name, device);
       return family.make(device);
     }

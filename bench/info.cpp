@@ -133,7 +133,7 @@ Json described(const InfoOptions& options, const Json& ranks) {
       environment("RINGSPAN_RANKS_PER_NODE", "pretend that nodes hold this many ranks"),
       environment("RINGSPAN_RANKS_PER_NUMA_DOMAIN", "pretend that their NUMA domains do"),
       environment("RINGSPAN_TIMEOUT_S", "seconds that an awaited rank may make no progress"),
-      environment("RINGSPAN_DEBUG", "comma list of ledger, poison, blocking, delay"),
+      environment("RINGSPAN_DEBUG", "comma list of ledger, poison, blocking, reachable, delay"),
       environment("RINGSPAN_FLIGHT_RECORDER", "a folder for the last operations before a failure")};
   return json;
 }

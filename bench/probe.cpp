@@ -12,6 +12,7 @@
 #include "bench/ask/cluster_file.hpp"
 #include "bench/fma_peak.hpp"
 #include "bench/machine.hpp"
+#include "bench/probe_gpus.hpp"
 #include "bench/rows/costs_file.hpp"
 #include "bench/run/known_costs.hpp"
 #include "bench/sweep.hpp"
@@ -99,12 +100,44 @@ ProbedCosts probe_here(const ProbeOptions& options) {
 
 }  // namespace
 
+namespace {
+
+/// Of GPUs bandwidths count and not what the host does between messages.
+int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
+  RINGSPAN_REQUIRE(options.json.empty(),
+                   "--json: has costs of messages that the host moves; of GPUs ", "take --cluster");
+  comm::LaunchOptions launch = comm::launch_options_from_environment();
+  const comm::Backend& backend = comm::backend(options.transport);
+  const int all = backend.process ? backend.process().size : 1;
+  launch.ranks = options.ranks > 0 ? options.ranks : all > 1 ? all : 2;
+  GpuFigures figures;
+  comm::launch(options.transport, launch, [&](const comm::Communicator& world) {
+    const GpuFigures measured = probe_gpus(world);
+    if (world.rank() == 0) figures = measured;
+  });
+  processes.told_by_first([&] {
+    print(figures);
+    if (options.cluster.empty()) return std::string();
+    std::ofstream(options.cluster)
+        << cluster_text(cluster_of(figures, options.transport),
+                        fmt::format("Measured by ringspan probe on {} ranks over {}: {}.\nSpeeds "
+                                    "of kernels, and the network, are "
+                                    "those of the described cluster of such GPUs.",
+                                    figures.ranks, options.transport, figures.gpu));
+    return std::string();
+  });
+  return kExitOk;
+}
+
+}  // namespace
+
 int probe(const ProbeOptions& options, const Processes& processes) {
   processes.told_by_first([&] {
     if (!options.json.empty()) require_costs_file(options.json);
     if (!options.cluster.empty()) require_new(options.cluster);
     return std::string();
   });
+  if (comm::backend(options.transport).world == "gpu") return probe_of_gpus(options, processes);
   ProbedCosts probed;
   std::exception_ptr failure;
   if (comm::backend(options.transport).process) {

@@ -136,7 +136,7 @@ void SweepRows::require_memory(const Point& point) const {
 }
 
 Row SweepRows::empty_row(const Point& point) const {
-  const std::string world(comm::backend(point.transport).world);
+  const std::string world(point.world());
   if (point.simulated()) return {world, kCommit, world, point, 1};
   const std::string machine = point.device == "cuda" && gpu_ ? gpu_->name : hosts_.machine().name();
   return {machine, kCommit, world, point, options_.measure.repeats};

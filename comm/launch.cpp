@@ -44,11 +44,13 @@ DebugOptions parse_debug(std::string_view text) {
       debug.poison = true;
     } else if (word == "blocking") {
       debug.blocking = true;
+    } else if (word == "reachable") {
+      debug.reachable = true;
     } else if (word == "delay") {
       debug.max_delay = kDebugDelay;
     } else {
       RINGSPAN_REQUIRE(false, "RINGSPAN_DEBUG is '", text,
-                       "'; it must be a comma list of ledger, poison, blocking, delay");
+                       "'; it must be a comma list of ledger, poison, blocking, reachable, delay");
     }
     if (comma == rest.npos) return debug;
     rest.remove_prefix(comma + 1);

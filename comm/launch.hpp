@@ -25,6 +25,7 @@ struct DebugOptions {
   bool ledger = false;     // check order, size and kind of every pair of messages across all groups
   bool poison = false;     // fill new and released buffers with NaN
   bool blocking = false;   // queue nothing on a GPU without waiting for it: failures show at once
+  bool reachable = false;  // memory of the host in place of a GPU's own, which the host can look at
   double max_delay = 0.0;  // seconds; a random delay up to this before each post, match and wait
   std::uint64_t seed = 0;  // of the delays
 };
@@ -37,7 +38,8 @@ struct LaunchOptions {
   double deadline = 60.0;  // seconds without progress of an awaited peer
   DebugOptions debug = {};
   std::string flight_recorder = {};  // where a failure leaves each rank's last operations; or empty
-  std::optional<Bootstrap> bootstrap = {};      // of transports that need one; none: MPI's
+  std::optional<Bootstrap> bootstrap = {};  // of transports that need one; none: MPI's
+  bool gpu_memory = false;  // of mpi and ucx: each rank's memory is that of a GPU of its node
   std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
   Trace trace = {};                             // told what the simulated transport does
   bool trace_joins_kernels = false;  // neighbours in a queue may be one span, which is faster
@@ -45,8 +47,8 @@ struct LaunchOptions {
 
 /// The defaults above, overridden by the environment: RINGSPAN_RANKS_PER_NODE,
 /// RINGSPAN_RANKS_PER_NUMA_DOMAIN, RINGSPAN_TIMEOUT_S,
-/// RINGSPAN_DEBUG (a comma list of ledger, poison, blocking, delay), RINGSPAN_FLIGHT_RECORDER (a
-/// folder).
+/// RINGSPAN_DEBUG (a comma list of ledger, poison, blocking, reachable, delay),
+/// RINGSPAN_FLIGHT_RECORDER (a folder).
 /// launch() itself reads no environment: it takes what it is given. Throws invalid_argument for
 /// values that do not parse.
 LaunchOptions launch_options_from_environment();

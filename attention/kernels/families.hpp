@@ -14,6 +14,7 @@ std::unique_ptr<Kernels> make_reference_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_cpu_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_reproducible_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_cuda_kernels(comm::Device& device);
+std::unique_ptr<Kernels> make_cudnn_kernels(comm::Device& device);
 std::unique_ptr<Kernels> make_null_kernels(comm::Device& device);
 
 /// Throws invalid_argument on a device whose memory kernels of the host cannot use.

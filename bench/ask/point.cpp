@@ -58,10 +58,10 @@ void settle_world(Point& point) {
   constexpr World kWorlds[] = {{"host", "host", "cpu", "fp32"},
                                {"gpu", "cuda", "cuda", "bf16"},
                                {"simulated", "simulated", "modelled", "bf16"}};
-  const auto& world = *std::find_if(std::begin(kWorlds), std::end(kWorlds), [&](const World& w) {
-    return w.name == comm::backend(point.transport).world;
-  });
-  if (point.device.empty() || point.simulated()) point.device = world.device;
+  if (point.simulated()) point.device.clear();
+  const auto& world = *std::find_if(std::begin(kWorlds), std::end(kWorlds),
+                                    [&](const World& w) { return w.name == point.world(); });
+  if (point.device.empty()) point.device = world.device;
   if (!point.simulated()) point.cluster.clear();
   if (point.kernel.empty()) point.kernel = world.kernel;
   if (point.dtype.empty()) point.dtype = world.dtype;
@@ -99,6 +99,10 @@ int degree(const Point& point, std::string_view what, std::int64_t value) {
 }  // namespace
 
 bool Point::simulated() const { return comm::backend(transport).world == "simulated"; }
+
+std::string_view Point::world() const {
+  return device == "cuda" ? "gpu" : comm::backend(transport).world;
+}
 
 void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
   settle_world(point);

@@ -28,6 +28,8 @@ struct Point {
   std::string mask = "causal";
 
   bool simulated() const;
+  /// "host", "gpu" or "simulated": by the transport, and where memory lives.
+  std::string_view world() const;
   bool has_forward() const { return pass != "backward"; }
   bool has_backward() const { return pass != "forward"; }
 

@@ -24,7 +24,7 @@ constexpr OptionEntry kEntries[] = {
      "double_ring, bidirectional_ring, halo, ring_self_attention"},
     {"--layout", "contiguous, striped, zigzag [what the schedule implies]"},
     {"--kernel",
-     "cpu, reference, reproducible, null; GPUs: cuda, null; simulated: null, modelled, "
+     "cpu, reference, reproducible, null; GPUs: cuda, cudnn, null; simulated: null, modelled, "
      "modelled:fa2, :fa3, :fa4 or :cudnn, and +fused behind these [cpu; cuda; modelled]"},
     {"--ranks", "number of ranks [1,2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [all on one node]"},

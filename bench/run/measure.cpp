@@ -15,6 +15,7 @@ comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& opt
   launch.ranks = static_cast<int>(point.ranks);
   launch.ranks_per_node = static_cast<int>(point.pretended_ranks_per_node);
   launch.hop = point.hop == "reference" ? comm::Hop::reference : comm::Hop::copy;
+  launch.gpu_memory = point.device == "cuda";
   if (options.deadline) launch.deadline = *options.deadline;
   return launch;
 }
@@ -100,10 +101,13 @@ class RankMeasurement {
 };
 
 void require_device(const Point& point) {
-  const std::string_view world = comm::backend(point.transport).world;
-  RINGSPAN_REQUIRE((world == "gpu") == (point.device == "cuda"), "--device ", point.device,
+  const comm::Backend& backend = comm::backend(point.transport);
+  const bool for_gpus = backend.world == "gpu";
+  const bool for_both = !for_gpus && backend.process;  // mpi and ucx
+  RINGSPAN_REQUIRE(for_both || for_gpus == (point.device == "cuda"), "--device ", point.device,
                    ": transport '", point.transport, "' moves memory of ",
-                   world == "gpu" ? "GPUs" : "the host", "; those of GPUs are nccl and cuda_ipc");
+                   for_gpus ? "GPUs" : "the host",
+                   "; those of GPUs are nccl and cuda_ipc, of either mpi and ucx");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "comm/devices/cuda/device.hpp"
+#include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
 
 namespace ringspan::attention {
@@ -121,17 +122,19 @@ std::vector<std::string> computing_families() {
   if (const char* const chosen = std::getenv("RINGSPAN_TEST_KERNELS")) return {chosen};
   std::vector<std::string> names;
   for (const KernelFamily& family : kernel_families()) {
-    const bool computes_here = family.name != "null" && family.name != "cuda";
-    if (computes_here && family.name != "reproducible") names.emplace_back(family.name);
+    const bool computes_here = family.name != "null" && family.name != "reproducible";
+    if (computes_here && family.name != "cuda" && family.name != "cudnn")
+      names.emplace_back(family.name);
   }
   return names;
 }
 
 std::unique_ptr<comm::Device> device_for(std::string_view family) {
-  if (family != "cuda") return comm::make_host_device(true);
+  if (family != "cuda" && family != "cudnn") return comm::make_host_device(true);
   using namespace comm::cuda;
-  return std::make_unique<CudaDevice>(std::make_shared<Gpu>(load_cuda(), 0),
-                                      DeviceOptions{.poison = true, .blocking = true});
+  const auto gpu = std::make_shared<Gpu>(load_cuda(), 0);
+  return std::make_unique<CudaDevice>(
+      gpu, DeviceOptions{.allocator = reachable_memory(gpu), .poison = true, .blocking = true});
 }
 
 Stored store_packed(comm::Device& device, const Array& array, DType dtype) {
@@ -155,7 +158,7 @@ KeyBlocks one_key_block(const Problem& problem) {
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store) {
   LocalResults results = Computation(family, problem, inputs, blocks, store)();
-  results.rounded_weights = family == "cuda";
+  results.rounded_weights = family == "cuda" || family == "cudnn";
   return results;
 }
 

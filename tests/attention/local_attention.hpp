@@ -12,7 +12,7 @@
 namespace ringspan::attention {
 
 /// Names of the kernel families that compute attention on the host; with RINGSPAN_TEST_KERNELS=cuda
-/// those of a GPU instead, whose memory the host must reach: the emulated one.
+/// those of a GPU instead.
 std::vector<std::string> computing_families();
 
 /// A tensor in some arrangement in memory.

@@ -44,7 +44,7 @@ TEST_F(CliInputTest, RefusesBadInputInOneLine) {
   expect_refused({"sweep", "--cluster", "h100"}, "--cluster: ");
   expect_refused({"sweep", "--device", "gpu"}, "known are host, cuda");
   expect_refused({"sweep", "--kernel", "gpu"},
-                 "known are reference, reproducible, cpu, cuda, null");
+                 "known are reference, reproducible, cpu, cuda, cudnn, null");
   expect_refused({"sweep", "--schedule", "ring", "--inner-ring", "2"},
                  "--inner-ring: none of the schedules");
   expect_refused({"sweep", "--schedule", "ulysses", "--backward", "q"},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/rows/csv_reader.hpp"
+#include "comm/launch.hpp"
 #include "tests/bench/command.hpp"
 
 namespace ringspan::bench {
@@ -212,6 +213,32 @@ TEST_F(GpuCliTest, ADeviceThatATransportDoesNotReachIsARowWithTheRule) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0][column("status")], "ok");
   EXPECT_THAT(rows[1][column("status")], HasSubstr("those of GPUs are nccl and cuda_ipc"));
+}
+
+TEST_F(GpuCliTest, AProbeOfAnEmulatedGpuIsPrintedAndDescribesNoCluster) {
+  emulate(2);
+  const Outcome outcome = run({"probe", "--transport", "cuda_ipc"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 ranks, Emulated GPU"));
+  EXPECT_THAT(outcome.out, HasSubstr("a short message to the next rank"));
+  expect_refused({"probe", "--transport", "nccl", "--cluster", path("a.toml")},
+                 "the speed of attention on 'Emulated GPU (sm_90)' is not known");
+}
+
+TEST_F(GpuCliTest, TransportsBetweenProcessesTakeMemoryOfGpusToo) {
+  emulate(1);
+  for (const comm::Backend& backend : comm::backends()) {
+    if (!backend.process || backend.world != "host") continue;
+    const std::string name(backend.name);
+    const Outcome outcome = tiny({"--device", "cuda", "--transport", name, "--schedule", "ulysses",
+                                  "--ranks", "1", "--check", "--csv", path(name + ".csv")});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const std::vector<Cells> rows = read_csv(path(name + ".csv"));
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0][column("status")], "ok");
+    EXPECT_EQ(rows[0][column("world")], "gpu");
+    EXPECT_EQ(rows[0][column("kernel")], "cuda");
+  }
 }
 
 TEST_F(GpuCliTest, WithoutAGpuOneLineSaysSo) {

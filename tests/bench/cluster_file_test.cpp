@@ -46,9 +46,9 @@ class ClusterFileTest : public ::testing::Test {
 };
 
 TEST_F(ClusterFileTest, TheClustersThatComeAlongHoldUpTo1024GpusWhoseKernelsAreKnown) {
-  EXPECT_THAT(known_clusters(),
-              ElementsAre("a100", "a100-400g", "a100-pcie", "a800", "b200", "b200-800g", "h100",
-                          "h200", "h800", "h800-800g", "h800-nvlink5", "l20-pcie"));
+  EXPECT_THAT(known_clusters(), ElementsAre("a100", "a100-400g", "a100-pcie", "a800", "b200",
+                                            "b200-800g", "h100", "h100-cuda-ipc", "h200", "h800",
+                                            "h800-800g", "h800-nvlink5", "l20-pcie"));
   for (const std::string& name : known_clusters()) {
     const comm::Cluster cluster = read_cluster(name);
     EXPECT_EQ(cluster.name, name);
@@ -91,7 +91,8 @@ TEST_F(ClusterFileTest, TwoSocketsAreTwoNumaDomains) {
 TEST_F(ClusterFileTest, UnknownNamesAreRefusedWithTheKnownOnes) {
   EXPECT_EQ(refusal("h900"),
             "--cluster: unknown cluster 'h900'; known are a100, a100-400g, a100-pcie, a800, b200, "
-            "b200-800g, h100, h200, h800, h800-800g, h800-nvlink5, l20-pcie, and files (with a "
+            "b200-800g, h100, h100-cuda-ipc, h200, h800, h800-800g, h800-nvlink5, l20-pcie, and "
+            "files (with a "
             "slash or .toml in the name)");
 }
 

@@ -74,7 +74,7 @@ TEST(LaunchTest, RefusesVariablesThatDoNotParse) {
   for (const char* value : {"", "ledger,", "all", "ledger poison", ",delay"}) {
     EXPECT_EQ(refusal_of("RINGSPAN_DEBUG", value),
               concat("RINGSPAN_DEBUG is '", value,
-                     "'; it must be a comma list of ledger, poison, blocking, delay"));
+                     "'; it must be a comma list of ledger, poison, blocking, reachable, delay"));
   }
 }
 

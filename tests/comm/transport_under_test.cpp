@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/collectives.hpp"
+#include "comm/devices/cuda/api.hpp"
 
 namespace ringspan::comm::test {
 namespace {
@@ -19,6 +20,18 @@ void record_skip(const std::string& reason) { GTEST_SKIP() << reason; }
 [[noreturn]] void skip(const std::string& reason) {
   record_skip(reason);
   throw testing::AssertionException({testing::TestPartResult::kSkip, __FILE__, __LINE__, ""});
+}
+
+int gpus() {
+  static const int count = device_count(*cuda::load_cuda());
+  return count;
+}
+
+// Where the tests can look at it.
+void place_memory(LaunchOptions& options) {
+  options.gpu_memory = std::getenv("RINGSPAN_TEST_GPU_MEMORY") != nullptr;
+  options.debug.reachable = std::getenv("RINGSPAN_TEST_REACHABLE") != nullptr;
+  options.debug.blocking = on_gpus() || options.gpu_memory;
 }
 
 int& left_out_so_far() {
@@ -50,10 +63,12 @@ Process process() {
 void launch(const LaunchOptions& options, const RankFunction& body) {
   if (!on_threads() && options.ranks > process().size)
     skip(concat(options.ranks, " ranks, ", process().size, " processes"));
+  if (transport() == "nccl" && options.ranks > gpus())
+    skip(concat(options.ranks, " ranks, ", gpus(), " GPUs"));
   if (options.hop == Hop::reference && transport() != "threads")
     skip("only on threads: hops by reference");
   LaunchOptions as_tested = options;
-  as_tested.debug.blocking = on_gpus();
+  place_memory(as_tested);
   comm::launch(transport(), as_tested, body);
 }
 
@@ -81,7 +96,8 @@ testing::AssertionResult on_every_rank(const LaunchOptions& options, const RankC
 }
 
 bool enough_processes(int ranks) {
-  const bool enough = on_threads() || ranks <= process().size;
+  const bool enough =
+      transport() == "nccl" ? ranks <= gpus() : on_threads() || ranks <= process().size;
   left_out_so_far() += !enough;
   return enough;
 }
@@ -99,17 +115,17 @@ void not_on_gpus(std::string_view reason) {
 std::vector<std::string> gather(const std::string& mine) {
   if (on_threads()) return {mine};
   std::vector<std::string> texts(process().size);
-  comm::launch(transport(), {.ranks = process().size, .deadline = kGatherDeadline},
-               [&](const Communicator& comm) {
-                 std::vector<Slice> parts;
-                 for (const std::int64_t bytes : all_gather_values(comm, std::ssize(mine)))
-                   parts.push_back(whole(comm.device().allocate(bytes)));
-                 std::memcpy(parts[comm.rank()].data(), mine.data(), mine.size());
-                 all_gather(comm, parts);
-                 for (int rank = 0; rank < comm.size(); ++rank)
-                   texts[rank].assign(reinterpret_cast<const char*>(parts[rank].data()),
-                                      parts[rank].bytes());
-               });
+  LaunchOptions options{.ranks = process().size, .deadline = kGatherDeadline};
+  place_memory(options);
+  comm::launch(transport(), options, [&](const Communicator& comm) {
+    std::vector<Slice> parts;
+    for (const std::int64_t bytes : all_gather_values(comm, std::ssize(mine)))
+      parts.push_back(whole(comm.device().allocate(bytes)));
+    std::memcpy(parts[comm.rank()].data(), mine.data(), mine.size());
+    all_gather(comm, parts);
+    for (int rank = 0; rank < comm.size(); ++rank)
+      texts[rank].assign(reinterpret_cast<const char*>(parts[rank].data()), parts[rank].bytes());
+  });
   return texts;
 }
 

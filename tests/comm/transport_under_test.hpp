@@ -16,6 +16,8 @@ namespace ringspan::comm::test {
 /// What the tests run on: the transport that RINGSPAN_TEST_TRANSPORT names, threads without it. Any
 /// other needs one process per rank, all of which run the same tests in the same order:
 ///   RINGSPAN_TEST_TRANSPORT=mpi mpirun -np 5 comm_transport_test
+/// With RINGSPAN_TEST_GPU_MEMORY=1 the memory of mpi and ucx is that of GPUs.
+/// On a real GPU with RINGSPAN_TEST_REACHABLE=1, for the tests look at its memory.
 std::string_view transport();
 bool on_threads();
 /// Ranks are threads, too, but messages move beside the host, in the order of a GPU's streams. The

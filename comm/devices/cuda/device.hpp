@@ -31,6 +31,8 @@ class CudaDevice final : public Device {
 
   Buffer allocate(std::int64_t bytes) override;
   Buffer allocate_values(std::int64_t bytes) override { return memory_->allocate_values(bytes); }
+  /// The same for what the library needs for itself; not counted.
+  Buffer allocate_staging(std::int64_t bytes) { return memory_->allocate_values(bytes, false); }
   MemoryUse memory() const override { return memory_->use(); }
   void reset_peak() override { memory_->reset_peak(); }
 

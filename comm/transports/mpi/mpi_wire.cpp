@@ -12,6 +12,10 @@
 
 #include "comm/error.hpp"
 
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
 namespace ringspan::comm::mpi {
 namespace {
 
@@ -87,6 +91,13 @@ class MpiWire final : public Wire {
 
   int rank() const override { return session_.rank(); }
   int size() const override { return session_.size(); }
+  bool reaches_gpus() const override {
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() != 0;
+#else
+    return false;  // there is no way to ask
+#endif
+  }
   std::int64_t tags() const override { return session_.tags() - first_tag_ - 1; }
 
   std::unique_ptr<Transfer> send(int to, std::int64_t tag,

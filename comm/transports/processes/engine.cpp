@@ -6,30 +6,57 @@
 #include <thread>
 #include <utility>
 
+#include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
+#include "comm/transports/diagnosis/clock.hpp"
 
 namespace ringspan::comm::processes {
 
+namespace {
+
+std::unique_ptr<Device> make_device(const LaunchOptions& options,
+                                    const std::shared_ptr<const cuda::Gpu>& gpu) {
+  if (!gpu) return make_host_device(options.debug.poison);
+  cuda::DeviceOptions device;
+  if (options.debug.reachable) device.allocator = cuda::reachable_memory(gpu);
+  device.poison = options.debug.poison;
+  device.blocking = options.debug.blocking;
+  device.deadline = options.deadline;
+  return std::make_unique<cuda::CudaDevice>(gpu, device);
+}
+
+std::unique_ptr<GpuSide> gpu_side(Device& device, const Wire& wire) {
+  auto* const gpu = dynamic_cast<cuda::CudaDevice*>(&device);
+  return gpu ? std::make_unique<GpuSide>(*gpu, wire.reaches_gpus()) : nullptr;
+}
+
+}  // namespace
+
 Engine::Engine(std::shared_ptr<Wire> wire, const LaunchOptions& options,
-               std::shared_ptr<const World> world, bool crowded)
+               std::shared_ptr<const World> world, bool crowded,
+               const std::shared_ptr<const cuda::Gpu>& gpu)
     : wire_(std::move(wire)),
       options_(options),
       world_(std::move(world)),
       rank_(wire_->rank()),
       crowded_(crowded),
-      device_(make_host_device(options.debug.poison)),
+      device_(make_device(options, gpu)),
+      gpu_(gpu_side(*device_, *wire_)),
       peers_(*wire_, options.ranks),
       recorder_(rank_),
       sent_(options.ranks),
       awaited_(options.ranks),
       random_(options.debug.seed + rank_) {
   device_->on_poll([this] { poll(); });
+  if (auto* const device = dynamic_cast<cuda::CudaDevice*>(device_.get()))
+    device->on_wait([this](const auto& done, double longest) { wait_for_gpu(done, longest); });
 }
 
 // Memory that the network still holds is never freed: it might be written when it is someone
 // else's.
 Engine::~Engine() {
   device_->on_poll({});
+  if (auto* const device = dynamic_cast<cuda::CudaDevice*>(device_.get())) device->on_wait({});
   for (auto& operation : abandoned_) {
     if (let_go(*operation)) continue;
     for (Direction* direction : {&operation->sends, &operation->recvs}) direction->parts.clear();
@@ -55,6 +82,7 @@ bool Engine::test(Operation& operation, Patience& patience) {
 }
 
 void Engine::finish(const Operation& operation) {
+  if (gpu_) gpu_->finished();
   peers_.set_waiting({});
   peers_.beat();
   recorder_.done(operation.record);
@@ -67,12 +95,29 @@ void Engine::poll() {
   require_working();
 }
 
+// Others may wait for what this rank has posted, so it is moved meanwhile.
+void Engine::wait_for_gpu(const std::function<bool()>& done, double deadline) {
+  const std::int64_t start = diagnosis::steady_now();
+  while (!done()) {
+    poll();
+    const double waited = 1e-9 * static_cast<double>(diagnosis::steady_now() - start);
+    if (waited > deadline)
+      fail_with(
+          {ErrorKind::timeout,
+           concat("rank ", rank_, ": what is queued on its GPU has not ended in ", deadline, " s"),
+           Error::Where{rank_, rank_, "synchronize"}});
+    std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(waited)));
+  }
+  require_working();
+}
+
 // Also after a failure elsewhere: what has arrived is delivered.
 void Engine::progress() {
   wire_->progress();
   peers_.progress();
   if (closed_) return;
   try {
+    start_queued();
     for (const auto& operation : active_) advance(*operation, false);
   } catch (const Error&) {
     require_working();  // a peer may have told the cause before it went
@@ -121,7 +166,11 @@ void Engine::complete(Operation& operation, const Direction& direction, Part& pa
 void Engine::deliver(const Operation& operation, const Message& message) {
   delay_for_debugging();
   const std::int64_t bytes = message.slice.bytes();
-  if (message.packed()) copy_slice(message.slice, slice(message.staging, 0, bytes));
+  if (message.packed() && gpu_) {
+    gpu_->unpack(message.slice, message.staging);
+  } else if (message.packed()) {
+    copy_slice(message.slice, slice(message.staging, 0, bytes));
+  }
   if (message.peer != rank_) traffic_.bytes_copied += bytes;
   peers_.heard_of(*operation.channel, message.peer, operation.sequence);
   peers_.beat();

@@ -13,6 +13,7 @@
 #include "comm/device.hpp"
 #include "comm/launch.hpp"
 #include "comm/transports/diagnosis/flight_recorder.hpp"
+#include "comm/transports/processes/gpu_side.hpp"
 #include "comm/transports/processes/patience.hpp"
 #include "comm/transports/processes/peers.hpp"
 #include "comm/transports/processes/staging.hpp"
@@ -26,8 +27,10 @@ class Engine {
  public:
   using Patience = processes::Patience;
 
+  /// `gpu`: whose memory is the rank's; null: the host's.
   Engine(std::shared_ptr<Wire> wire, const LaunchOptions& options,
-         std::shared_ptr<const World> world, bool crowded);
+         std::shared_ptr<const World> world, bool crowded,
+         const std::shared_ptr<const cuda::Gpu>& gpu);
   ~Engine();
 
   int rank() const { return rank_; }
@@ -47,7 +50,7 @@ class Engine {
   std::int64_t next_channel() const { return next_channel_; }
   /// A channel of that number for `members` (of the world), of whom this rank is number `own`.
   std::shared_ptr<Channel> join(std::int64_t id, std::vector<int> members, int own);
-  Buffer stage(std::int64_t bytes) { return staging_.take(bytes); }
+  Buffer stage(std::int64_t bytes) { return gpu_ ? gpu_->take(bytes) : staging_.take(bytes); }
 
   /// Gives up an operation that will not be waited for. `unwinding`: because of an exception, which
   /// names the cause better if it gets as far as the launcher.
@@ -68,8 +71,11 @@ class Engine {
   std::shared_ptr<Operation> blank_operation();
   void count(const Message& message);
   void record(Operation& operation);
+  void prepare(Operation& operation);
+  void start_queued();
   void start(Operation& operation);
   void add_headers(Direction& direction);
+  bool direct(const Slice& slice) const;
   void start_receive(Operation& operation, Message& message);
   void start_send(Operation& operation, Message& message);
   template <typename Start>
@@ -77,6 +83,7 @@ class Engine {
 
   // engine.cpp
   void poll();
+  void wait_for_gpu(const std::function<bool()>& done, double deadline);
   void progress();
   void retire();
   void advance(Operation& operation, bool thoroughly);
@@ -107,6 +114,7 @@ class Engine {
   const int rank_;
   const bool crowded_;
   const std::unique_ptr<Device> device_;
+  const std::unique_ptr<GpuSide> gpu_;  // null: the device is the host
   Peers peers_;
   Staging staging_;
   Traffic traffic_;

@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/processes/launch.hpp"
 
+#include <array>
 #include <exception>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "comm/devices/cuda/gpu.hpp"
 #include "comm/transports/processes/agreement.hpp"
 #include "comm/transports/processes/process_transport.hpp"
 
 namespace ringspan::comm::processes {
 namespace {
+
+/// The GPU of this process, if it has a rank; all know whether everyone has one.
+std::shared_ptr<const cuda::Gpu> open_gpu(const LaunchOptions& options, const World& world,
+                                          const Bootstrap& bootstrap) {
+  std::shared_ptr<const cuda::Gpu> gpu;
+  std::array<char, 256> problem{};
+  try {
+    if (bootstrap.rank < options.ranks) {
+      const auto cuda = cuda::load_cuda();
+      const int local = world.places[bootstrap.rank].local_rank;
+      gpu = std::make_shared<const cuda::Gpu>(cuda, local % cuda::device_count(*cuda));
+      gpu->open_pool();
+    }
+  } catch (const Error& error) {
+    concat("rank ", bootstrap.rank, ": no GPU memory: ", error.what())
+        .copy(problem.data(), problem.size() - 1);
+  }
+  for (const auto& told : all_gather(bootstrap, problem, start_deadline(options)))
+    if (told[0] != 0) throw Error(ErrorKind::not_available, told.data());
+  return gpu;
+}
 
 void run_body(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const World>& world,
               const RankFunction& body) {
@@ -32,9 +57,14 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
   const auto world =
       std::make_shared<World>(World{places(seats, options), false, options.deadline});
 
+  std::shared_ptr<const cuda::Gpu> gpu;
+  if (options.gpu_memory) gpu = open_gpu(options, *world, bootstrap);
+  std::optional<cuda::Current> current;  // for the wire and the body, too
+  if (gpu) current.emplace(*gpu);
+
   const std::shared_ptr<Wire> wire = make_wire(bootstrap, start_deadline(options));
-  const auto engine =
-      std::make_shared<Engine>(wire, options, world, crowded(seats, bootstrap.rank, options.ranks));
+  const auto engine = std::make_shared<Engine>(wire, options, world,
+                                               crowded(seats, bootstrap.rank, options.ranks), gpu);
   if (engine->rank() < options.ranks) run_body(engine, world, body);
   if (const auto failure = engine->end()) {
     wire->fail();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/devices/cuda/gpu.hpp"
 #include "comm/transport.hpp"
 #include "comm/transports/diagnosis/board.hpp"
 #include "comm/transports/diagnosis/ledger.hpp"
@@ -70,7 +71,7 @@ struct Direction {
 
 /// What one rank posted at once.
 struct Operation {
-  bool done() const { return sends.done() && recvs.done(); }
+  bool done() const { return started && sends.done() && recvs.done(); }
 
   /// World ranks that have yet to send or receive.
   std::vector<int> awaited() const {
@@ -85,6 +86,10 @@ struct Operation {
   std::int64_t sequence = 0;  // within the channel
   std::int64_t record = 0;    // in the flight recorder
   std::string name;
+  /// On a GPU: the wire is given nothing before what was queued there at the post has run.
+  std::shared_ptr<const cuda::Event> queued = {};
+  std::int64_t posted_at = 0;  // steady_now()
+  bool started = false;
   Direction sends, recvs;
 };
 

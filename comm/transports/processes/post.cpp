@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/devices/host.hpp"
+#include "comm/transports/diagnosis/clock.hpp"
 #include "comm/transports/processes/engine.hpp"
 
 namespace ringspan::comm::processes {
@@ -43,8 +44,11 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
     if (counted) count(operation->sends.messages.back());
   }
   record(*operation);
+  operation->posted_at = diagnosis::steady_now();
+  operation->started = false;
   active_.push_back(operation);
-  start(*operation);
+  if (gpu_) prepare(*operation);
+  start_queued();
   return operation;
 }
 
@@ -76,6 +80,36 @@ void Engine::record(Operation& operation) {
     recorder_.receives(message.peer, message.slice.bytes());
 }
 
+// Where the wire does not take what is sent as it is, it is packed behind what has written it.
+void Engine::prepare(Operation& operation) {
+  for (Message& message : operation.sends.messages) {
+    if (direct(message.slice)) continue;
+    message.staging = gpu_->take(message.slice.bytes());
+    gpu_->pack(message.staging, message.slice);
+  }
+  operation.queued = gpu_->queued();
+}
+
+// One after the other, for messages match in the order in which the wire gets them.
+void Engine::start_queued() {
+  for (const auto& operation : active_) {
+    if (operation->started) continue;
+    if (operation->queued && !operation->queued->done()) {
+      const std::int64_t waited = diagnosis::steady_now() - operation->posted_at;
+      if (1e-9 * static_cast<double>(waited) > options_.deadline)
+        fail_with({ErrorKind::timeout,
+                   concat("rank ", rank_, ": what was queued on its GPU before operation ",
+                          operation->sequence, ", ", operation->name, ", has not ended in ",
+                          options_.deadline, " s"),
+                   Error::Where{rank_, rank_, operation->name, operation->sequence}});
+      return;
+    }
+    operation->started = true;
+    operation->queued = {};
+    start(*operation);
+  }
+}
+
 void Engine::start(Operation& operation) {
   if (options_.debug.ledger) {
     add_headers(operation.recvs);
@@ -96,8 +130,12 @@ void Engine::add_headers(Direction& direction) {
     direction.messages[i].header = &direction.headers[i];
 }
 
+bool Engine::direct(const Slice& slice) const {
+  return gpu_ ? gpu_->direct(slice) : slice.contiguous();
+}
+
 void Engine::start_receive(Operation& operation, Message& message) {
-  if (!message.slice.contiguous()) message.staging = staging_.take(message.slice.bytes());
+  if (!direct(message.slice)) message.staging = stage(message.slice.bytes());
   cut(operation.recvs, message, [&](std::span<std::byte> memory) {
     return wire_->receive(message.peer, operation.channel->id, memory);
   });
@@ -105,8 +143,8 @@ void Engine::start_receive(Operation& operation, Message& message) {
 
 void Engine::start_send(Operation& operation, Message& message) {
   const std::int64_t bytes = message.slice.bytes();
-  if (!message.slice.contiguous()) {
-    message.staging = staging_.take(bytes);
+  if (!message.packed() && !direct(message.slice)) {
+    message.staging = stage(bytes);
     copy_slice(slice(message.staging, 0, bytes), message.slice);
   }
   if (options_.debug.ledger) {

@@ -50,6 +50,7 @@ void Engine::block(Operation& operation) {
 
 // From time to time.
 void Engine::require_hope(Operation& operation, Patience& patience) {
+  if (!operation.started) return;  // it waits for this rank's own GPU
   const std::int64_t now = steady_now();
   if (patience.ask_at == 0) patience.ask_at = now + question_interval(options_);
   if (now < patience.ask_at) return;

@@ -48,6 +48,9 @@ class Wire {
   virtual int size() const = 0;
   virtual std::int64_t tags() const = 0;  // messages bear tags from 0 to below this
 
+  /// Whether the memory may be a GPU's.
+  virtual bool reaches_gpus() const { return false; }
+
   /// The memory stays where it is, and a received one untouched, until the transfer is done.
   virtual std::unique_ptr<Transfer> send(int to, std::int64_t tag,
                                          std::span<const std::byte> bytes) = 0;

@@ -6,12 +6,15 @@
 #include <thread>
 #include <utility>
 
+#include "comm/devices/cuda/reachable_memory.hpp"
+
 namespace ringspan::comm::streams {
 namespace {
 
-cuda::DeviceOptions device_options(const LaunchOptions& options, const Connection& connection) {
+cuda::DeviceOptions device_options(const LaunchOptions& options, const Connection& connection,
+                                   const std::shared_ptr<const cuda::Gpu>& gpu) {
   cuda::DeviceOptions device;
-  device.allocator = connection.allocator();
+  device.allocator = options.debug.reachable ? cuda::reachable_memory(gpu) : connection.allocator();
   device.poison = options.debug.poison;
   device.blocking = options.debug.blocking;
   device.deadline = options.deadline;
@@ -25,7 +28,7 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
     : hub_(std::move(hub)),
       rank_(rank),
       gpu_(gpu),
-      device_(gpu, device_options(hub_->options(), *connection)),
+      device_(gpu, device_options(hub_->options(), *connection, gpu)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
       connection_(std::move(connection)),
       recorder_(rank),

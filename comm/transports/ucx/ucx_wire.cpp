@@ -97,6 +97,7 @@ class UcxWire final : public processes::Wire {
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(peers_.size()); }
+  bool reaches_gpus() const override { return worker_.reaches_gpus(); }
   std::int64_t tags() const override { return std::int64_t{1} << kTagBits; }
 
   std::unique_ptr<Transfer> send(int to, std::int64_t tag,

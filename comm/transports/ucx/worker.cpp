@@ -111,6 +111,13 @@ Worker::Worker(int ranks) {
   worker_.reset(make_worker(context_.get()));
 }
 
+bool Worker::reaches_gpus() const {
+  ucp_context_attr_t attributes{};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  require_ok(ucp_context_query(context_.get(), &attributes), "asking for kinds of memory");
+  return (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 void retire(Worker worker) {
   const std::lock_guard lock(retired().mutex);
   retired().workers.push_back(std::move(worker));

@@ -21,6 +21,9 @@ class Worker {
 
   ucp_worker_h get() const { return worker_.get(); }
 
+  /// Whether messages may be in memory of a GPU.
+  bool reaches_gpus() const;
+
   /// By which other processes reach this worker.
   std::vector<std::byte> address() const;
 

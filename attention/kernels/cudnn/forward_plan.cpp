@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/kernels/cudnn/forward_plan.hpp"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "comm/error.hpp"
+
+namespace ringspan::attention::cudnn {
+
+Handle::Handle(std::shared_ptr<const Api> api, CUstream_st* stream) : api_(std::move(api)) {
+  check(*api_, api_->create_handle(&pointer_), "cudnnCreate");
+  if (const Status status = api_->set_stream(pointer_, stream)) {
+    api_->destroy_handle(pointer_);
+    check(*api_, status, "cudnnSetStream");
+  }
+}
+
+Handle::~Handle() { api_->destroy_handle(pointer_); }
+
+ForwardPlan::ForwardPlan(const ForwardShape& shape, std::unique_ptr<ForwardGraph> graph,
+                         Descriptor engine, Descriptor plan)
+    : shape_(shape),
+      graph_(std::move(graph)),
+      engine_(std::move(engine)),
+      plan_(std::move(plan)),
+      workspace_bytes_(plan_.get_int64(Attribute::plan_workspace_bytes)) {}
+
+// What cuDNN refuses, at whatever stage, it cannot do.
+std::optional<ForwardPlan> ForwardPlan::make(const Handle& handle, const Descriptor& device,
+                                             const ForwardShape& shape) {
+  try {
+    auto graph = std::make_unique<ForwardGraph>(handle.api(), shape);
+    for (Descriptor& engine : graph->engines(device)) {
+      try {
+        Descriptor plan(handle.api(), Kind::execution_plan);
+        plan.set(Attribute::plan_engine_config, engine);
+        plan.set(Attribute::plan_device, device);
+        plan.finalize("plan");
+        return ForwardPlan(shape, std::move(graph), std::move(engine), std::move(plan));
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  } catch (const Error&) {
+  }
+  return {};
+}
+
+void ForwardPlan::queue(const Handle& handle, const ForwardArguments& arguments) const {
+  float scale = arguments.scale, fill = -HUGE_VALF;
+  std::int32_t right_shift = arguments.hi, left_bound = 1 - arguments.lo;
+  std::vector<Id> ids{Id::q, Id::k, Id::v, Id::out, Id::statistics, Id::scale};
+  std::vector<const void*> pointers{arguments.q,   arguments.k,          arguments.v,
+                                    arguments.out, arguments.statistics, &scale};
+  const auto add = [&](Id id, const void* value) {
+    ids.push_back(id);
+    pointers.push_back(value);
+  };
+  if (shape_.lower || shape_.upper) add(Id::fill, &fill);
+  if (shape_.upper) add(Id::right_shift, &right_shift);
+  if (shape_.lower) add(Id::left_bound, &left_bound);
+  Descriptor pack(handle.api(), Kind::variant_pack);
+  pack.set(Attribute::pack_ids, Type::int64, std::span<const Id>(ids));
+  pack.set(Attribute::pack_pointers, Type::void_pointer, std::span<const void* const>(pointers));
+  pack.set(Attribute::pack_workspace, Type::void_pointer, arguments.workspace);
+  pack.finalize("arguments");
+  check(*handle.api(), handle.api()->execute(handle.pointer(), plan_.pointer(), pack.pointer()),
+        "execute");
+}
+
+}  // namespace ringspan::attention::cudnn

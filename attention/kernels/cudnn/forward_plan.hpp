@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "attention/kernels/cudnn/forward_graph.hpp"
+
+namespace ringspan::attention::cudnn {
+
+/// cuDNN on one GPU, queueing on one stream.
+class Handle {
+ public:
+  Handle(std::shared_ptr<const Api> api, CUstream_st* stream);
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  HandlePointer pointer() const { return pointer_; }
+  const std::shared_ptr<const Api>& api() const { return api_; }
+
+ private:
+  const std::shared_ptr<const Api> api_;
+  HandlePointer pointer_ = nullptr;
+};
+
+/// Where the tensors of a graph are, and its values.
+struct ForwardArguments {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *out = nullptr, *statistics = nullptr, *workspace = nullptr;
+  float scale = 1;
+  std::int32_t lo = 0, hi = 0;
+};
+
+/// A forward graph, compiled for a GPU by the best engine that can.
+class ForwardPlan {
+ public:
+  /// Takes seconds, for cuDNN compiles kernels. Empty if no engine can do it.
+  static std::optional<ForwardPlan> make(const Handle& handle, const Descriptor& device,
+                                         const ForwardShape& shape);
+
+  std::int64_t workspace_bytes() const { return workspace_bytes_; }
+
+  void queue(const Handle& handle, const ForwardArguments& arguments) const;
+
+ private:
+  ForwardPlan(const ForwardShape& shape, std::unique_ptr<ForwardGraph> graph, Descriptor engine,
+              Descriptor plan);
+
+  ForwardShape shape_;
+  std::unique_ptr<ForwardGraph> graph_;
+  Descriptor engine_, plan_;
+  std::int64_t workspace_bytes_;
+};
+
+}  // namespace ringspan::attention::cudnn

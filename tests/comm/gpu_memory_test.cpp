@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of GPUs over a wire of the host: what waits for what is queued, whether messages are
+// staged or the wire takes them as they are. On the emulated driver, whose device memory the host
+// reaches.
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "comm/collectives.hpp"
+#include "comm/transports/processes/launch.hpp"
+#include "comm/transports/ucx/ucx_wire.hpp"
+#include "tests/comm/forked_ranks.hpp"
+#include "tests/comm/streams.hpp"
+#include "tests/emulation/faults.hpp"
+
+namespace ringspan::comm {
+namespace {
+
+using test::has_pattern;
+using test::pass_on;
+using test::queue_check;
+using test::queue_write;
+using test::sleep_in_kernel;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kBytes = 5000;
+constexpr auto kSlow = std::chrono::milliseconds(150);
+
+/// A wire that says whether it takes memory of GPUs.
+class SayingWire final : public processes::Wire {
+ public:
+  SayingWire(std::unique_ptr<Wire> wire, bool reaches)
+      : wire_(std::move(wire)), reaches_(reaches) {}
+
+  int rank() const override { return wire_->rank(); }
+  int size() const override { return wire_->size(); }
+  std::int64_t tags() const override { return wire_->tags(); }
+  bool reaches_gpus() const override { return reaches_; }
+  std::unique_ptr<processes::Transfer> send(int to, std::int64_t tag,
+                                            std::span<const std::byte> bytes) override {
+    return wire_->send(to, tag, bytes);
+  }
+  std::unique_ptr<processes::Transfer> receive(int from, std::int64_t tag,
+                                               std::span<std::byte> bytes) override {
+    return wire_->receive(from, tag, bytes);
+  }
+  bool send_notice(int to, std::span<const std::byte> bytes) override {
+    return wire_->send_notice(to, bytes);
+  }
+  std::optional<processes::Notice> receive_notice() override { return wire_->receive_notice(); }
+  void progress() override { wire_->progress(); }
+  std::string lost(int rank) const override { return wire_->lost(rank); }
+  void fail() override { wire_->fail(); }
+
+ private:
+  const std::unique_ptr<Wire> wire_;
+  const bool reaches_;
+};
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+/// [whether the wire takes memory of GPUs].
+class GpuMemoryTest : public testing::TestWithParam<bool> {
+ protected:
+  static void on_ranks(int ranks, double deadline, const RankFunction& body) {
+    const auto statuses = fork_ranks(ranks, 30, [&](const Bootstrap& bootstrap) {
+      LaunchOptions options{.ranks = ranks, .deadline = deadline, .bootstrap = bootstrap};
+      options.gpu_memory = true;
+      processes::launch(options, body, bootstrap, [](const Bootstrap& all, double longest) {
+        return std::make_unique<SayingWire>(ucx::make_ucx_wire(all, longest), GetParam());
+      });
+      require(emulation_allocations() == 0, "device memory is left");
+    });
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Wires, GpuMemoryTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "direct" : "staged"; });
+
+TEST_P(GpuMemoryTest, SendsWhatTheKernelsBeforeHaveWritten) {
+  on_ranks(3, 20, [](const Communicator& comm) {
+    const Slice out = whole(comm.device().allocate(kBytes)),
+                in = whole(comm.device().allocate(kBytes));
+    barrier(comm);
+    const auto start = Clock::now();
+    sleep_in_kernel(comm, kSlow);
+    queue_write(comm, out, 1);
+    Request request = pass_on(comm, out, in);
+    require(Clock::now() - start < kSlow, "the post waits for the GPU");
+    request.wait();
+    const auto right = queue_check(comm, in, comm.prev(), 1);
+    comm.device().synchronize(comm.deadline());
+    require(*right, "sent before it was written");
+  });
+}
+
+// What came in is there for kernels that follow the wait, and those before the post still see the
+// old.
+TEST_P(GpuMemoryTest, ReceivesBehindKernelsThatReadTheMemoryBefore) {
+  on_ranks(2, 20, [](const Communicator& comm) {
+    const Slice out = whole(comm.device().allocate(kBytes)),
+                in = whole(comm.device().allocate(kBytes));
+    queue_write(comm, out, 2);
+    queue_write(comm, in, 1);
+    if (comm.rank() == 0) sleep_in_kernel(comm, kSlow);
+    const auto before = queue_check(comm, in, comm.rank(), 1);
+    pass_on(comm, out, in).wait();
+    const auto after = queue_check(comm, in, comm.prev(), 2);
+    comm.device().synchronize(comm.deadline());
+    require(*before, "overwritten while a kernel reads it");
+    require(*after, "a kernel behind the wait sees something else");
+  });
+}
+
+TEST_P(GpuMemoryTest, KeepsOrderAndRowsOverManyMessagesInFlight) {
+  on_ranks(2, 20, [](const Communicator& world) {
+    const Communicator comm = world.split(0, -world.rank());
+    constexpr int kRounds = 50;
+    std::vector<Slice> outs, ins;
+    std::vector<Request> requests;
+    for (int round = 0; round < kRounds; ++round) {
+      outs.push_back({comm.device().allocate(40 * 100), 0, 40, 60, 100});  // rows with gaps
+      ins.push_back({comm.device().allocate(80 * 70), 10, 80, 30, 70});
+      queue_write(comm, outs.back(), round);
+      requests.push_back(pass_on(comm, outs.back(), ins.back()));
+    }
+    for (Request& request : requests) request.wait();
+    std::vector<std::shared_ptr<bool>> checks;
+    for (int round = 0; round < kRounds; ++round)
+      checks.push_back(queue_check(comm, ins[round], comm.prev(), round));
+    require(all_reduce(comm, 1.5, Reduction::sum) == 3, "a wrong sum");
+    comm.device().synchronize(comm.deadline());
+    for (const auto& right : checks) require(*right, "a wrong message");
+  });
+}
+
+TEST(GpuMemoryRefusalTest, EndsWhenAGpuHangs) {
+  const auto statuses = fork_ranks(2, 30, [&](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = 2, .deadline = 0.4, .bootstrap = bootstrap};
+    options.gpu_memory = true;
+    try {
+      launch("ucx", options, [](const Communicator& comm) {
+        barrier(comm);
+        const Slice in = whole(comm.device().allocate(kBytes));
+        if (comm.rank() == 0) sleep_in_kernel(comm, std::chrono::milliseconds(1500));
+        pass_on(comm, whole(comm.device().allocate(kBytes)), in).wait();
+      });
+      require(false, "no failure");
+    } catch (const Error& error) {
+      require(error.kind() == ErrorKind::timeout && error.where().peer == 0, error.what());
+    }
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+}
+
+TEST(GpuMemoryRefusalTest, SaysOnAllRanksWhoHasNoGpu) {
+  const auto statuses = fork_ranks(2, 30, [](const Bootstrap& bootstrap) {
+    if (bootstrap.rank == 1) emulation_fail("cuInit", 0, 1, cuda::kErrorNoDevice);
+    LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
+    options.gpu_memory = true;
+    try {
+      launch("ucx", options, [](const Communicator&) { require(false, "it runs"); });
+    } catch (const Error& error) {
+      require(error.kind() == ErrorKind::not_available &&
+                  error.what() == std::string("rank 1: no GPU memory: no CUDA device"),
+              error.what());
+    }
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+}
+
+}  // namespace
+}  // namespace ringspan::comm

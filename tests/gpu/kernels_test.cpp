@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of GPUs, as the schedules call them, against the fp64 oracle.
+#include "attention/kernels.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "comm/error.hpp"
+#include "gtest/gtest.h"
+#include "tests/attention/local_attention.hpp"
+#include "tests/gpu/gpu.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+struct Case {
+  std::string name;
+  std::int64_t length;
+  Shape shape;
+  std::string mask;
+  LayoutKind layout = LayoutKind::contiguous;
+  int ranks = 1;  // shards of keys, visiting one after the other
+  std::optional<double> softcap = {};
+  std::vector<std::int64_t> documents = {};
+};
+
+std::vector<Case> small_cases() {
+  constexpr DType bf16 = DType::bf16, f16 = DType::f16;
+  return {
+      {"one_token", 1, {1, 2, 1, 64, 64, bf16}, "causal"},
+      {"narrow", 37, {2, 4, 2, 6, 10, f16}, "causal"},
+      {"full_64", 70, {2, 2, 1, 64, 64, f16}, "full"},
+      {"head_dim_72", 67, {1, 2, 1, 72, 72, bf16}, "window:20:3"},
+      {"causal_128", 66, {1, 4, 2, 128, 128, bf16}, "causal"},
+      {"softcap", 66, {1, 2, 2, 128, 64, f16}, "causal", LayoutKind::contiguous, 1, 2.0},
+      {"striped", 91, {1, 4, 1, 16, 24, bf16}, "causal", LayoutKind::striped, 3},
+      {"documents",
+       120,
+       {1, 2, 1, 24, 16, f16},
+       "documents+causal+window:40",
+       LayoutKind::zigzag,
+       2,
+       {},
+       {1, 1, 50, 0, 7, 1, 30, 20}},
+  };
+}
+
+// What takes the emulation too long: many blocks, long rows, full occupancy.
+std::vector<Case> large_cases() {
+  constexpr DType bf16 = DType::bf16, f16 = DType::f16;
+  return {
+      {"long_causal", 1031, {2, 8, 2, 128, 128, bf16}, "causal"},
+      {"long_full", 1024, {1, 4, 4, 64, 64, f16}, "full"},
+      {"long_zigzag", 999, {1, 6, 3, 128, 64, bf16}, "causal", LayoutKind::zigzag, 4},
+      {"head_dim_256", 515, {1, 2, 1, 256, 160, bf16}, "causal"},
+      {"long_window", 1500, {1, 4, 1, 96, 96, f16}, "window:300:7", LayoutKind::striped, 2},
+  };
+}
+
+/// Of a family by name: skipped, with the reason, where this machine or build has none, and where
+/// it refuses the case.
+class GpuKernelsTest : public testing::TestWithParam<std::string> {
+ protected:
+  void check(const Case& c) {
+    SCOPED_TRACE(c.name);
+    Problem problem{
+        .shape = c.shape, .sequence = {c.length, c.documents}, .mask = parse_mask(c.mask)};
+    problem.softcap = c.softcap;
+    const OracleInputs inputs = random_inputs(problem, 1);
+    const KeyBlocks blocks = key_blocks(problem, shards(c.layout, problem.sequence, c.ranks));
+    try {
+      expect_close(attend(GetParam(), problem, inputs, blocks), oracle(problem, inputs), problem);
+      ++checked_;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::invalid_argument) throw;
+      refused_ = error.what();
+    }
+  }
+
+  void SetUp() override {
+    try {
+      make_kernels(GetParam(), *device_for(GetParam()));
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  void TearDown() override {
+    gpu::record("cases", checked_);
+    if (checked_ == 0 && !refused_.empty()) ADD_FAILURE() << "every case is refused: " << refused_;
+  }
+
+ private:
+  int checked_ = 0;
+  std::string refused_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, GpuKernelsTest, testing::Values("cuda", "cudnn"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(GpuKernelsTest, MatchesTheOracle) {
+  std::vector<Case> cases = small_cases();
+  if (gpu::emulated(*gpu::first_gpu())) cases.resize(2);  // where others test the kernels
+  for (const Case& c : cases) check(c);
+}
+
+TEST_P(GpuKernelsTest, MatchesTheOracleOnLongSequences) {
+  if (gpu::emulated(*gpu::first_gpu())) GTEST_SKIP() << "too long for the emulation";
+  for (const Case& c : large_cases()) check(c);
+}
+
+TEST_P(GpuKernelsTest, GivesTheSameBitsAgain) {
+  const Problem problem{.shape = {1, 4, 2, 64, 64, DType::bf16},
+                        .sequence = {gpu::emulated(*gpu::first_gpu()) ? 9 : 700},
+                        .mask = parse_mask("causal")};
+  const OracleInputs inputs = random_inputs(problem, 2);
+  const auto once = [&] { return attend(GetParam(), problem, inputs, one_key_block(problem)); };
+  const LocalResults first = once();
+  expect_same(first, once());
+}
+
+}  // namespace
+}  // namespace ringspan::attention

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a step reach on one GPU: records figures, which scripts/gpu_check judges.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "attention/closed_forms.hpp"
+#include "attention/kernels.hpp"
+#include "comm/devices/cuda/module.hpp"
+#include "comm/error.hpp"
+#include "gtest/gtest.h"
+#include "tests/gpu/gpu.hpp"
+#include "tests/gpu/matrix_peak.hpp"
+
+namespace ringspan::attention {
+namespace {
+
+constexpr int kMultiprocessorCount = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+
+class GpuSpeedTest : public testing::Test {
+ protected:
+  /// A tensor of the device with values.
+  TensorView filled(DType dtype, std::int64_t batch, std::int64_t tokens, std::int64_t heads,
+                    std::int64_t dim) {
+    const std::int64_t bytes = batch * tokens * heads * dim * element_bytes(dtype);
+    kept_.push_back(gpu::filled(device_, bytes, dtype));
+    return TensorView::packed(kept_.back().data(), dtype, batch, tokens, heads, dim);
+  }
+
+  std::unique_ptr<Kernels> kernels_or_skip(const std::string& name) {
+    try {
+      return make_kernels(name, device_);
+    } catch (const Error& error) {
+      skip(error.what());
+      return nullptr;
+    }
+  }
+
+  static void skip(const char* reason) { GTEST_SKIP() << reason; }
+
+  const std::shared_ptr<const comm::cuda::Gpu> gpu_ = gpu::first_gpu();
+  const bool emulated_ = gpu::emulated(*gpu_);
+  comm::cuda::CudaDevice device_{gpu_, comm::cuda::DeviceOptions{}};
+
+ private:
+  std::vector<comm::Buffer> kept_;
+};
+
+TEST_F(GpuSpeedTest, MatrixPeak) {
+  if (emulated_) GTEST_SKIP() << "the emulated driver has no tensor cores";
+  const comm::cuda::Module module(gpu_, gpu::matrix_peak_image());
+  int processors = 0;
+  gpu_->check(gpu_->api().device_attribute(&processors, kMultiprocessorCount, gpu_->ordinal()),
+              "cuDeviceGetAttribute");
+  const std::int64_t threads = std::int64_t{processors} * 8 * comm::cuda::Module::kBlock;
+  const comm::Buffer sums = device_.allocate(threads * std::int64_t{sizeof(float)});
+  const gpu::MatrixPeak task{4096, reinterpret_cast<float*>(sums.data())};
+  const auto function = module.find("ringspan_matrix_peak");
+  const double seconds = gpu::seconds_of(device_, [&] {
+    module.launch(device_.compute(), function, comm::cuda::Module::grid_of(threads), task);
+  });
+  const double flops = gpu::MatrixPeak::kFlopsPerStep * static_cast<double>(task.steps) *
+                       static_cast<double>(threads) / 32;
+  gpu::record("mma_sync_tflops", flops / seconds * 1e-12);
+}
+
+TEST_F(GpuSpeedTest, MovementAgainstCopies) {
+  const auto kernels = kernels_or_skip("cuda");
+  if (!kernels) return;
+  const std::int64_t tokens = emulated_ ? 16 : 32768, heads = 32, dim = 128;
+  const DType bf16 = DType::bf16, f32 = DType::f32;
+  const auto rate = [&](double bytes, const std::function<void()>& call) {
+    return bytes / gpu::seconds_of(device_, call) * 1e-9;
+  };
+  const TensorView a = filled(f32, 1, tokens, heads, dim), b = filled(f32, 1, tokens, heads, dim);
+  const auto bytes = static_cast<double>(a.bytes());
+  const comm::Buffer from(static_cast<std::byte*>(a.data), a.bytes(), {}),
+      to(static_cast<std::byte*>(b.data), b.bytes(), {});
+  // Bytes read and written, of each.
+  gpu::record("copy_gb_per_s", rate(2 * bytes, [&] { device_.copy(whole(to), whole(from)); }));
+  gpu::record("accumulate_gb_per_s", rate(3 * bytes, [&] { kernels->accumulate(a, b); }));
+
+  const TensorView halves = filled(bf16, 1, tokens, heads, dim);
+  TensorView by_heads = filled(bf16, 1, tokens, heads, dim);  // [heads][tokens][dim]
+  by_heads.token_stride = dim, by_heads.head_stride = tokens * dim;
+  gpu::record("pack_gb_per_s", rate(bytes, [&] { kernels->copy(halves, by_heads); }));
+  gpu::record("cast_gb_per_s", rate(1.5 * bytes, [&] { kernels->copy(a, halves); }));
+
+  const auto rows = [&] { return filled(f32, 1, tokens, heads, 1); };
+  const Partial into{a, rows(), rows()}, other{b, rows(), rows()};
+  const double row_bytes = bytes / dim;
+  gpu::record("merge_gb_per_s",
+              rate(3 * bytes + 6 * row_bytes, [&] { kernels->merge(into, other); }));
+}
+
+struct Sizes {
+  std::int64_t tokens, heads, kv_heads, dim;
+  const char* mask;
+};
+
+class GpuAttentionSpeedTest : public GpuSpeedTest, public testing::WithParamInterface<std::string> {
+ protected:
+  void measure(Kernels& kernels, const Sizes& s) {
+    const std::int64_t tokens = emulated_ ? 8 : s.tokens;
+    Problem problem{.shape = {1, s.heads, s.kv_heads, s.dim, s.dim, DType::bf16},
+                    .sequence = {tokens},
+                    .mask = parse_mask(s.mask)};
+    kernels.prepare(problem.shape);
+    const Shard all = {{0, 1, tokens}};
+    const auto tiles = visible_tiles(all, all, problem.sequence, problem.mask);
+    const Logits logits{1 / std::sqrt(static_cast<double>(s.dim)), {}};
+    const auto queries = [&](DType dtype, std::int64_t dim) {
+      return filled(dtype, 1, tokens, s.heads, dim);
+    };
+    const auto keys = [&](DType dtype) { return filled(dtype, 1, tokens, s.kv_heads, s.dim); };
+    const TensorView q = queries(DType::bf16, s.dim), d_out = queries(DType::bf16, s.dim),
+                     out = queries(DType::bf16, s.dim), lse = queries(DType::f32, 1),
+                     delta = queries(DType::f32, 1), k = keys(DType::bf16), v = keys(DType::bf16);
+    const Partial partial{queries(DType::f32, s.dim), queries(DType::f32, 1),
+                          queries(DType::f32, 1)};
+    const TensorView dq = queries(DType::f32, s.dim), dk = keys(DType::f32), dv = keys(DType::f32);
+
+    kernels.fill(partial.max, -HUGE_VAL), kernels.fill(partial.sum, 0),
+        kernels.fill(partial.out, 0);
+    const std::string name = ::ringspan::concat(s.mask, '_', s.dim, '_', s.heads, '_', s.kv_heads);
+    const auto tflops = [&](double flops, const std::function<void()>& call) {
+      return flops / gpu::seconds_of(device_, call) * 1e-12;
+    };
+    const ForwardBlock forward{q, k, v, tiles, logits};
+    gpu::record(::ringspan::concat(GetParam(), "_forward_", name, "_tflops"),
+                tflops(forward_flops(problem), [&] { kernels.forward(forward, partial); }));
+    kernels.finalize(partial, nullptr, out, lse);
+    kernels.delta(out, d_out, lse, nullptr, delta, nullptr);
+    const BackwardBlock backward{q, k, v, tiles, logits, lse, delta, d_out};
+    gpu::record(::ringspan::concat(GetParam(), "_backward_", name, "_tflops"),
+                tflops(backward_flops(problem), [&] { kernels.backward(backward, dq, dk, dv); }));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, GpuAttentionSpeedTest, testing::Values("cuda", "cudnn"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(GpuAttentionSpeedTest, Attention) {
+  const auto kernels = kernels_or_skip(GetParam());
+  if (!kernels) return;
+  for (const Sizes& sizes :
+       {Sizes{8192, 16, 16, 128, "causal"}, Sizes{8192, 16, 16, 128, "full"},
+        Sizes{8192, 32, 8, 128, "causal"}, Sizes{8192, 16, 16, 64, "causal"}}) {
+    measure(*kernels, emulated_ ? Sizes{8, 2, 1, sizes.dim, sizes.mask} : sizes);
+    if (emulated_) break;
+  }
+}
+
+}  // namespace
+}  // namespace ringspan::attention
