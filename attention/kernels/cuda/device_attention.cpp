@@ -7,6 +7,7 @@
 #include "attention/kernels/cuda/load_kernels.hpp"
 #include "attention/kernels/cuda/plain_attention.hpp"
 #include "attention/kernels/cuda/sink_gradient.cuh"
+#include "attention/kernels/cuda/takes_vectors.hpp"
 
 namespace ringspan::attention::cuda {
 namespace {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/cuda/device_movement.hpp"
 
-#include <algorithm>
-
 #include "attention/kernels/cuda/load_kernels.hpp"
-#include "attention/kernels/cuda/movement.hpp"
+#include "attention/kernels/cuda/takes_vectors.hpp"
 #include "attention/kernels/run_axes.hpp"
 
 namespace ringspan::attention::cuda {
@@ -16,6 +14,11 @@ BasicTensorView<Void> with_axes(BasicTensorView<Void> view, const RunAxes& axes)
   view.batch = axes.batch, view.tokens = axes.tokens, view.heads = axes.heads;
   view.head_dim = axes.run;
   return view;
+}
+
+void require_plain(const char* operation, const ConstTensorView& view) {
+  RINGSPAN_REQUIRE(view.dtype != DType::reproducible, operation,
+                   ": GPUs have no reproducible sums; choose fp64, fp32, bf16 or fp16");
 }
 
 Move joined_move(const ConstTensorView& from, const TensorView& to) {

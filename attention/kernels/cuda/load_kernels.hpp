@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "attention/tensor.hpp"
 #include "comm/devices/cuda/module.hpp"
 
 namespace ringspan::attention::cuda {
@@ -12,11 +11,5 @@ namespace ringspan::attention::cuda {
 /// none for this GPU.
 comm::cuda::Module load_movement(const std::shared_ptr<const comm::cuda::Gpu>& gpu);
 comm::cuda::Module load_attention(const std::shared_ptr<const comm::cuda::Gpu>& gpu);
-
-/// Whether each run of a view can be moved kVector elements at a time.
-bool takes_vectors(const ConstTensorView& view);
-
-/// Throws invalid_argument for sums that GPUs do not have.
-void require_plain(const char* operation, const ConstTensorView& view);
 
 }  // namespace ringspan::attention::cuda
