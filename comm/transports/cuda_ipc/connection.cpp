@@ -111,8 +111,7 @@ void Connection::show(Operation& operation, const Message& message, Half& half) 
   const std::shared_ptr<std::byte> memory = pool_->allocate(bytes);
   operation.held.push_back(memory);
   half.staging = whole(Buffer(memory.get(), bytes, {}));
-  half.place = {.process = process_, .row_bytes = bytes, .stride = bytes};
-  half.place.rows = 1;
+  half.place = {.process = process_, .rows = 1, .row_bytes = bytes, .stride = bytes};
   pool_->describe(memory.get(), half.place);
 }
 

@@ -8,8 +8,6 @@
 namespace ringspan::comm::cuda_ipc {
 namespace {
 
-cuda::Address address(const std::byte* data) { return reinterpret_cast<cuda::Address>(data); }
-
 int attribute(const cuda::Gpu& gpu, int which, cuda::Address at) {
   int value = 0;
   return gpu.api().pointer_attribute(&value, which, at) == cuda::kSuccess ? value : 0;
@@ -17,7 +15,7 @@ int attribute(const cuda::Gpu& gpu, int which, cuda::Address at) {
 
 // Memory of the host, or that CUDA does not know, has none.
 bool find_allocation(const cuda::Gpu& gpu, const Slice& slice, Place& place) {
-  const cuda::Address first = address(slice.data());
+  const cuda::Address first = reinterpret_cast<cuda::Address>(slice.data());
   cuda::Address base = 0;
   std::size_t bytes = 0;
   if (slice.stride < 0 || gpu.api().address_range(&base, &bytes, first) != cuda::kSuccess ||
