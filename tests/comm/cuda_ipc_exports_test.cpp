@@ -21,12 +21,8 @@ using test::pass_on;
 using test::queue_check;
 using test::queue_write;
 
-constexpr std::size_t kBytes = std::size_t{2} << 20;
-constexpr double kLongest = 20;  // seconds
-
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
+constexpr std::size_t kMapped = std::size_t{2} << 20;  // bytes
+constexpr double kSeconds = 20;
 
 /// Mapped by the caller, and unmapped when the last holder lets go.
 Buffer mapped_memory(const cuda::Gpu& gpu, int kinds) {
@@ -34,21 +30,21 @@ Buffer mapped_memory(const cuda::Gpu& gpu, int kinds) {
   const cuda::MemoryAccess access{.device = gpu.ordinal()};
   cuda::MemoryHandle memory = 0;
   cuda::Address address = 0;
-  gpu.check(emulation_create(&memory, kBytes, kinds), "cuMemCreate");
-  gpu.check(api.reserve_addresses(&address, kBytes, 0, 0, 0), "cuMemAddressReserve");
-  gpu.check(api.map_memory(address, kBytes, 0, memory, 0), "cuMemMap");
+  gpu.check(emulation_create(&memory, kMapped, kinds), "cuMemCreate");
+  gpu.check(api.reserve_addresses(&address, kMapped, 0, 0, 0), "cuMemAddressReserve");
+  gpu.check(api.map_memory(address, kMapped, 0, memory, 0), "cuMemMap");
   gpu.check(api.release_memory(memory), "cuMemRelease");
-  gpu.check(api.set_access(address, kBytes, &access, 1), "cuMemSetAccess");
-  return Buffer(reinterpret_cast<std::byte*>(address), kBytes, [&api, address] {
-    api.unmap_memory(address, kBytes);
-    api.free_addresses(address, kBytes);
+  gpu.check(api.set_access(address, kMapped, &access, 1), "cuMemSetAccess");
+  return Buffer(reinterpret_cast<std::byte*>(address), kMapped, [&api, address] {
+    api.unmap_memory(address, kMapped);
+    api.free_addresses(address, kMapped);
   });
 }
 
 Buffer legacy_memory(const cuda::Gpu& gpu) {
   cuda::Address address = 0;
-  gpu.check(gpu.api().allocate_exportable(&address, kBytes), "cuMemAlloc");
-  return Buffer(reinterpret_cast<std::byte*>(address), kBytes,
+  gpu.check(gpu.api().allocate_exportable(&address, kMapped), "cuMemAlloc");
+  return Buffer(reinterpret_cast<std::byte*>(address), kMapped,
                 [&api = gpu.api(), address] { api.release_exportable(address); });
 }
 
@@ -100,13 +96,13 @@ TEST(CudaIpcExportsTest, LetsOthersIntoMemoryByTheKindOfHandleThatItHas) {
                         {"none", 0, false}};
   for (const Kind& kind : kinds) {
     const auto statuses =
-        fork_ranks(2, kLongest, [&](const Bootstrap& bootstrap) { run(bootstrap, kind); });
+        fork_ranks(2, kSeconds, [&](const Bootstrap& bootstrap) { run(bootstrap, kind); });
     for (const int status : statuses) EXPECT_EQ(status, 0) << kind.name;
   }
 }
 
 TEST(CudaIpcExportsTest, GoesThroughThePoolWhereTheDriverDoesNotExport) {
-  const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
+  const auto statuses = fork_ranks(2, kSeconds, [](const Bootstrap& bootstrap) {
     emulation_fail("cuMemExportToShareableHandle", 0, 1'000'000, 801);
     run(bootstrap, {"refused", cuda::kDescriptorHandle | cuda::kFabricHandle, false});
   });
@@ -115,7 +111,7 @@ TEST(CudaIpcExportsTest, GoesThroughThePoolWhereTheDriverDoesNotExport) {
 
 // Sixty steps with memory of the caller's that is new each time.
 TEST(CudaIpcExportsTest, KeepsLittleOfWhatTheOwnerHasFreed) {
-  const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
+  const auto statuses = fork_ranks(2, kSeconds, [](const Bootstrap& bootstrap) {
     launch("cuda_ipc", {.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
            [](const Communicator& comm) {
              const cuda::Gpu& gpu = test::compute_stream(comm).gpu();

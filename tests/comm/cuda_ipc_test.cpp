@@ -31,11 +31,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kBytes = 1000;
 constexpr double kLongest = 20;  // seconds
 
-/// Throws what fork_ranks() reports.
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
   try {
     launch("cuda_ipc", options, body);
