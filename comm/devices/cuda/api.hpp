@@ -31,7 +31,7 @@ using ModuleHandle = CUmod_st*;
 using FunctionHandle = CUfunc_st*;
 using GraphHandle = CUgraph_st*;
 using ExecutableHandle = CUgraphExec_st*;  // CUgraphExec
-using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+using MemoryHandle = unsigned long long;   // CUmemGenericAllocationHandle
 
 inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
 inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
