@@ -35,11 +35,11 @@ void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
       std::make_unique<SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
   lanes->start();
   const auto flags = std::make_shared<const Flags>(std::make_shared<cuda::Gpu>(cuda, 0), lanes);
-  streams::launch_threads(options, body, cuda,
-                          [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
-                            return std::make_unique<Connection>(lanes, flags, gpu, options.ranks,
-                                                                rank, options.debug.ledger, false);
-                          });
+  streams::launch_threads(
+      options, body, cuda, [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
+        return std::make_unique<Connection>(lanes, flags, gpu, options.ranks, rank,
+                                            options.debug.ledger, std::nullopt);
+      });
 }
 
 // Threads of this process, unless a launcher or the caller has started others. (A batch script,

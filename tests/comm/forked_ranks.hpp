@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "comm/bootstrap.hpp"
@@ -14,5 +16,10 @@ namespace ringspan::comm {
 /// are stopped, the rest are killed.
 std::vector<int> fork_ranks(int ranks, double seconds,
                             const std::function<void(const Bootstrap&)>& body);
+
+/// In a rank: ends it with these words, unless the condition holds.
+inline void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
 
 }  // namespace ringspan::comm

@@ -20,4 +20,9 @@ long emulation_allocations();
 /// are open here.
 long emulation_exportable();
 long emulation_imports();
+
+/// Memory as cuMemCreate gives it, exportable by handles of those kinds; how much of such memory,
+/// also of other processes, is mapped here.
+int emulation_create(unsigned long long* handle, unsigned long bytes, int kinds);
+long emulation_mappings();
 }

@@ -112,14 +112,28 @@ Status cuMemsetD8Async(Address address, unsigned char value, std::size_t bytes,
 
 // The host reaches all memory.
 Status cuPointerGetAttribute(void* value, int attribute, Address address) {
-  if (attribute == kBufferId) {
-    const std::uint64_t id = emulation::buffer_id(address);
-    std::memcpy(value, &id, sizeof(id));
-    return id > 0 ? kSuccess : kInvalidValue;
+  const emulation::Mapped legacy = emulation::exportable(address);
+  const emulation::Mapped known = legacy.bytes > 0 ? legacy : emulation::mapped(address);
+  const auto answer = [&](const auto& found) {
+    std::memcpy(value, &found, sizeof(found));
+    return kSuccess;
+  };
+  if (attribute == kHostPointer) return answer(pointer(address));
+  if (known.bytes == 0) return kInvalidValue;
+  switch (attribute) {
+    case kBufferId: return answer(known.id);
+    case kLegacyCapable: return answer(static_cast<int>(legacy.bytes > 0));
+    case kAllowedHandles: return answer(known.kinds);
+    default: return kInvalidValue;
   }
-  if (attribute != kHostPointer) return kInvalidValue;
-  void* const same = pointer(address);
-  std::memcpy(value, &same, sizeof(same));
+}
+
+Status cuMemGetAddressRange_v2(Address* base, std::size_t* bytes, Address address) {
+  const emulation::Mapped legacy = emulation::exportable(address);
+  const emulation::Mapped known = legacy.bytes > 0 ? legacy : emulation::mapped(address);
+  if (known.bytes == 0) return kInvalidValue;
+  *base = known.base;
+  *bytes = known.bytes;
   return kSuccess;
 }
 
@@ -128,5 +142,5 @@ Status cuDeviceGetDefaultMemPool(PoolHandle* pool, Ordinal) {
   return kSuccess;
 }
 Status cuMemPoolSetAttribute(PoolHandle, int, void*) { return kSuccess; }
-Status cuMemPoolSetAccess(PoolHandle, const PoolAccess*, std::size_t) { return kSuccess; }
+Status cuMemPoolSetAccess(PoolHandle, const MemoryAccess*, std::size_t) { return kSuccess; }
 }

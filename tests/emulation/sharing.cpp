@@ -84,10 +84,11 @@ auto holding(Address address) {
 
 }  // namespace
 
-std::uint64_t emulation::buffer_id(Address address) {
+emulation::Mapped emulation::exportable(Address address) {
   const std::lock_guard lock(sharing().mutex);
   const auto found = holding(address);
-  return found == sharing().allocations.end() ? 0 : found->second.id;
+  if (found == sharing().allocations.end()) return {};
+  return {found->first, found->second.bytes, found->second.id, 0};
 }
 
 extern "C" {

@@ -58,8 +58,15 @@ int current_ordinal();
 /// Of what cuMemAllocAsync gave; false: it did not.
 bool release_ordered(ringspan::comm::cuda::Address address);
 
-/// Of the allocation by cuMemAlloc that the address is in; 0: of none.
-std::uint64_t buffer_id(ringspan::comm::cuda::Address address);
+/// What the address is in: an allocation by cuMemAlloc, or a mapping; no bytes: neither.
+struct Mapped {
+  ringspan::comm::cuda::Address base = 0;
+  std::size_t bytes = 0;
+  std::uint64_t id = 0;
+  int kinds = 0;  // of handles that it can be exported by
+};
+Mapped exportable(ringspan::comm::cuda::Address address);
+Mapped mapped(ringspan::comm::cuda::Address address);
 
 }  // namespace emulation
 

@@ -74,6 +74,19 @@ void find_sharing(const DynamicLibrary& library, Api& api) {
   library.find(api.close_import, "cuIpcCloseMemHandle");
 }
 
+void find_mapping(const DynamicLibrary& library, Api& api) {
+  library.find(api.address_range, "cuMemGetAddressRange_v2");
+  library.find(api.retain_memory, "cuMemRetainAllocationHandle");
+  library.find(api.release_memory, "cuMemRelease");
+  library.find(api.export_handle, "cuMemExportToShareableHandle");
+  library.find(api.import_handle, "cuMemImportFromShareableHandle");
+  library.find(api.reserve_addresses, "cuMemAddressReserve");
+  library.find(api.free_addresses, "cuMemAddressFree");
+  library.find(api.map_memory, "cuMemMap");
+  library.find(api.unmap_memory, "cuMemUnmap");
+  library.find(api.set_access, "cuMemSetAccess");
+}
+
 void find_modules(const DynamicLibrary& library, Api& api) {
   library.find(api.load_module, "cuModuleLoadData");
   library.find(api.unload_module, "cuModuleUnload");
@@ -101,6 +114,7 @@ std::shared_ptr<const Api> load_cuda() {
   find_streams(library, *api);
   find_memory(library, *api);
   find_sharing(library, *api);
+  find_mapping(library, *api);
   find_modules(library, *api);
   find_graphs(library, *api);
 

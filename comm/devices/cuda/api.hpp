@@ -31,6 +31,7 @@ using ModuleHandle = CUmod_st*;
 using FunctionHandle = CUfunc_st*;
 using GraphHandle = CUgraph_st*;
 using ExecutableHandle = CUgraphExec_st*;  // CUgraphExec
+using MemoryHandle = unsigned long long;   // CUmemGenericAllocationHandle
 
 inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
 inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
@@ -49,7 +50,11 @@ inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ,
 inline constexpr unsigned kIpcLazyPeerAccess = 1;   // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kBufferId = 7;                 // CU_POINTER_ATTRIBUTE_BUFFER_ID
 inline constexpr int kHostPointer = 4;              // CU_POINTER_ATTRIBUTE_HOST_POINTER
-inline constexpr int kUnified = 4;                  // CU_MEMORYTYPE_UNIFIED
+inline constexpr int kLegacyCapable = 10;    // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+inline constexpr int kAllowedHandles = 14;   // CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
+inline constexpr int kDescriptorHandle = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kFabricHandle = 8;      // CU_MEM_HANDLE_TYPE_FABRIC
+inline constexpr int kUnified = 4;           // CU_MEMORYTYPE_UNIFIED
 
 struct MemcpyRows {  // CUDA_MEMCPY2D_v2
   std::size_t from_x = 0, from_y = 0;
@@ -67,13 +72,13 @@ struct MemcpyRows {  // CUDA_MEMCPY2D_v2
   std::size_t row_bytes = 0, rows = 0;
 };
 
-struct IpcHandle {  // CUipcMemHandle: of a whole allocation, for another process
+struct IpcHandle {  // CUipcMemHandle, CUmemFabricHandle: of a whole allocation, for other processes
   char bytes[64] = {};
 };
 
-struct PoolAccess {    // CUmemAccessDesc
+struct MemoryAccess {  // CUmemAccessDesc
   int location = 1;    // CU_MEM_LOCATION_TYPE_DEVICE
-  Ordinal device = 0;  // who may reach the pool
+  Ordinal device = 0;  // who may reach a pool, or what is mapped
   int flags = 3;       // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 };
 
@@ -126,9 +131,23 @@ struct Api {
   Status (*import_memory)(Address*, IpcHandle, unsigned flags);
   Status (*close_import)(Address);
 
+  // Memory that is mapped at addresses of one's own choice.
+  Status (*address_range)(Address* base, std::size_t* bytes, Address);
+  Status (*retain_memory)(MemoryHandle*, void* mapped);
+  Status (*release_memory)(MemoryHandle);
+  Status (*export_handle)(void* shareable, MemoryHandle, int kind, unsigned long long flags);
+  Status (*import_handle)(MemoryHandle*, void* shareable, int kind);
+  Status (*reserve_addresses)(Address*, std::size_t bytes, std::size_t alignment, Address wanted,
+                              unsigned long long flags);
+  Status (*free_addresses)(Address, std::size_t bytes);
+  Status (*map_memory)(Address, std::size_t bytes, std::size_t offset, MemoryHandle,
+                       unsigned long long flags);
+  Status (*unmap_memory)(Address, std::size_t bytes);
+  Status (*set_access)(Address, std::size_t bytes, const MemoryAccess*, std::size_t count);
+
   Status (*default_pool)(PoolHandle*, Ordinal);
   Status (*set_pool_attribute)(PoolHandle, int attribute, void* value);
-  Status (*set_pool_access)(PoolHandle, const PoolAccess*, std::size_t count);
+  Status (*set_pool_access)(PoolHandle, const MemoryAccess*, std::size_t count);
 
   Status (*load_module)(ModuleHandle*, const void* image);
   Status (*unload_module)(ModuleHandle);

@@ -20,7 +20,7 @@ void Gpu::open_pool() const {
   check(api_->default_pool(&pool, ordinal_), "cuDeviceGetDefaultMemPool");
   std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
   check(api_->set_pool_attribute(pool, kPoolReleaseThreshold, &keep), "cuMemPoolSetAttribute");
-  std::vector<PoolAccess> peers;
+  std::vector<MemoryAccess> peers;
   for (Ordinal peer = 0; peer < device_count(*api_); ++peer) {
     int reachable = 0;
     if (peer != ordinal_)

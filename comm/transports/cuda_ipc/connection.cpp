@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/devices/cuda/copy.hpp"
+#include "comm/transports/cuda_ipc/exports.hpp"
 #include "comm/transports/diagnosis/ledger.hpp"
 
 namespace ringspan::comm::cuda_ipc {
@@ -48,16 +49,18 @@ Flags::~Flags() {
 
 Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
                        const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank,
-                       bool strict, bool apart)
+                       bool strict, std::optional<Apart> apart)
     : lanes_(std::move(lanes)),
       flags_(std::move(flags)),
+      gpu_(gpu),
       ranks_(ranks),
       rank_(rank),
       strict_(strict),
-      apart_(apart),
-      process_(apart ? rank : 0),
-      pool_(std::make_shared<Pool>(gpu, apart)),
-      imports_(gpu),
+      apart_(apart.has_value()),
+      descriptors_(apart_ && apart->descriptors),
+      process_(apart_ ? rank : 0),
+      pool_(std::make_shared<Pool>(gpu, apart_)),
+      imports_(gpu, apart_ ? apart->take : Imports::TakeDescriptor()),
       incoming_(gpu),
       forked_(gpu),
       joined_(gpu),
@@ -87,32 +90,29 @@ bool Connection::room(const Operation& operation) const {
   return true;
 }
 
-// Held by the operation until it is over, as is memory that is not of the pool.
-Slice Connection::staging(Operation& operation, const Message& message) const {
-  Place place;
-  const std::int64_t bytes = message.slice.bytes();
-  if (bytes == 0 || pool_->describe(message.slice.data(), place)) return {};
-  operation.held.push_back(std::make_shared<const Buffer>(message.slice.buffer));
-  if (!apart_ || message.peer == rank_) return {};
+// What is not of the pool, and what stands in for it, the operation holds until it is over.
+void Connection::show(Operation& operation, const Message& message, Half& half) const {
+  const Slice& slice = message.slice;
+  half.place = {.process = process_,
+                .base = reinterpret_cast<cuda::Address>(slice.buffer.data()),
+                .bytes = slice.buffer.bytes(),
+                .offset = slice.offset,
+                .rows = slice.rows,
+                .row_bytes = slice.row_bytes,
+                .stride = slice.stride};
+  if (slice.bytes() == 0 || pool_->describe(slice.data(), half.place)) return;
+  operation.held.push_back(std::make_shared<const Buffer>(slice.buffer));
+  if (!apart_ || message.peer == rank_) return;
+  if (auto handle = export_allocation(*gpu_, slice, descriptors_, half.place)) {
+    operation.held.push_back(std::move(handle));
+    return;
+  }
+  const std::int64_t bytes = slice.bytes();
   const std::shared_ptr<std::byte> memory = pool_->allocate(bytes);
   operation.held.push_back(memory);
-  return whole(Buffer(memory.get(), bytes, {}));
-}
-
-Offer Connection::offer(const Operation& operation, const Message& message,
-                        const Slice& slice) const {
-  Offer offer{operation.channel->id, operation.sequence, message.slice.bytes(), {}, {}};
-  operation.name.copy(offer.operation, sizeof(offer.operation) - 1);
-  Place& place = offer.place;
-  place = {.process = process_,
-           .base = reinterpret_cast<cuda::Address>(slice.buffer.data()),
-           .bytes = slice.buffer.bytes(),
-           .offset = slice.offset,
-           .rows = slice.rows,
-           .row_bytes = slice.row_bytes,
-           .stride = slice.stride};
-  pool_->describe(slice.data(), place);
-  return offer;
+  half.staging = whole(Buffer(memory.get(), bytes, {}));
+  half.place = {.process = process_, .rows = 1, .row_bytes = bytes, .stride = bytes};
+  pool_->describe(memory.get(), half.place);
 }
 
 std::optional<Error> Connection::announce(Operation& operation) {
@@ -120,15 +120,16 @@ std::optional<Error> Connection::announce(Operation& operation) {
   halves_.clear();
   for (auto* messages : {&operation.recvs, &operation.sends}) {
     for (Message& message : *messages) {
-      Half half{true, staging(operation, message), {}};
-      const Offer mine =
-          offer(operation, message, half.staging.buffer ? half.staging : message.slice);
+      Half half;
+      show(operation, message, half);
+      Offer mine{operation.channel->id, operation.sequence, message.slice.bytes(), {}, half.place};
+      operation.name.copy(mine.operation, sizeof(mine.operation) - 1);
       (message.sends ? last_sent_ : last_awaited_)[message.peer] = message.number;
       const auto other = lanes_->announce(side(message), message.number, mine);
       if (other && !wrong)
         wrong = mismatch(message.sends ? mine : *other, message.sends ? *other : mine,
                          side(message), message.number, strict_);
-      if (other && !wrong) half = {false, {}, reach(operation, other->place)};
+      if (other && !wrong) half = {false, {}, {}, reach(operation, other->place)};
       message.place = std::ssize(halves_);
       halves_.push_back(std::move(half));
     }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/transports/cuda_ipc/imports.hpp"
@@ -37,15 +38,22 @@ class Flags {
 /// copies on the transfer stream, what it receives on a second one, so that both directions move at
 /// once.
 ///
-/// Other processes are let into memory of the pool alone; any other goes through some of that. What
-/// another rank may touch lives until it no longer does: the pool's as long as this connection, any
-/// other as long as the host has not seen the operation over.
+/// Other processes are let into memory of the pool, and into any other that can be exported; what
+/// cannot goes through some of the pool. What another rank may touch lives until it no longer does:
+/// the pool's as long as this connection, any other as long as the host has not seen the operation
+/// over.
 class Connection final : public streams::Connection {
  public:
+  /// What it takes to reach ranks that are other processes.
+  struct Apart {
+    bool descriptors = false;  // processes may take each other's
+    Imports::TakeDescriptor take = {};
+  };
+
   /// `apart`: every rank is a process of its own, instead of all being in this one.
   Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
              const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank, bool strict,
-             bool apart);
+             std::optional<Apart> apart);
   cuda::Allocator allocator() const override { return pool_->allocator(); }
   bool ready() const override { return !aborted_; }
   bool room(const Operation& operation) const override;
@@ -63,12 +71,12 @@ class Connection final : public streams::Connection {
   struct Half {
     bool first = true;
     Slice staging;  // if the message is not in memory that the other side can be let into
+    Place place;    // the message's, or the staging's
     Slice other;    // the first one's memory, of the second
   };
 
   Lanes::Side side(const Message& message) const;
-  Slice staging(Operation& operation, const Message& message) const;
-  Offer offer(const Operation& operation, const Message& message, const Slice& slice) const;
+  void show(Operation& operation, const Message& message, Half& half) const;
   Slice reach(Operation& operation, const Place& place);
   void set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
   void wait(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
@@ -78,8 +86,9 @@ class Connection final : public streams::Connection {
 
   const std::shared_ptr<Lanes> lanes_;
   const std::shared_ptr<const Flags> flags_;
+  const std::shared_ptr<const cuda::Gpu> gpu_;
   const int ranks_, rank_;
-  const bool strict_, apart_;
+  const bool strict_, apart_, descriptors_;
   const std::int64_t process_;  // this one, among those of the ranks
   const std::shared_ptr<Pool> pool_;
   Imports imports_;

@@ -12,13 +12,22 @@
 
 namespace ringspan::comm::cuda_ipc {
 
+/// How a process lets others into an allocation.
+enum class HandleKind {
+  legacy,
+  descriptor,  // the number of one of its files, in the handle's first bytes
+  fabric,
+};
+
 /// Memory of one message, as the rank that owns it tells another: rows as in a Slice, within an
 /// allocation that the owner's process knows as `base`.
 struct Place {
   std::int64_t process = 0;  // whose addresses these are
   cuda::Address base = 0;
   std::uint64_t buffer_id = 0;  // of the driver; an allocation at the same address has another
+  HandleKind kind = HandleKind::legacy;
   cuda::IpcHandle handle = {};  // of the allocation; unused within one process
+  bool pooled = false;          // stays as long as the owner's connection
   std::int64_t bytes = 0;       // of the allocation
   std::int64_t offset = 0, rows = 0, row_bytes = 0, stride = 0;
 };

@@ -55,6 +55,8 @@ bool Pool::describe(const std::byte* address, Place& place) const {
   place.handle = block.handle;
   place.bytes = block.bytes;
   place.offset = address - base;
+  place.kind = HandleKind::legacy;
+  place.pooled = true;
   return true;
 }
 

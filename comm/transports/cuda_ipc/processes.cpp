@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -40,7 +41,16 @@ struct Meeting {
   std::shared_ptr<SharedHub> hub;
   std::shared_ptr<Lanes> lanes;
   std::shared_ptr<const cuda::Gpu> gpu;  // of this process, if it has a rank
+  bool descriptors = false;              // every process may take every other's
 };
+
+bool descriptors_pass(const SharedHub& hub, const Bootstrap& bootstrap, double deadline) {
+  char takes = 1;
+  for (int process = 0; process < bootstrap.size; ++process)
+    if (process != bootstrap.rank && !hub.watched(process).lets_take()) takes = 0;
+  const std::vector<char> all = processes::all_gather(bootstrap, takes, deadline);
+  return std::find(all.begin(), all.end(), 0) == all.end();
+}
 
 std::string new_name() {
   static std::atomic<int> launches{0};
@@ -105,6 +115,7 @@ Meeting meet(const LaunchOptions& options, const Bootstrap& bootstrap,
   }
   remove();
   meeting.hub->watch();
+  meeting.descriptors = descriptors_pass(*meeting.hub, bootstrap, deadline);
   return meeting;
 }
 
@@ -118,10 +129,13 @@ void launch_in_processes(const LaunchOptions& options, const RankFunction& body)
   const int rank = bootstrap.rank;
   streams::Watchdog watchdog;  // which frees their memory when all have left
   if (rank < options.ranks) {
+    const auto take = [hub = meeting.hub](std::int64_t process, int number) {
+      return hub->watched(static_cast<int>(process)).take(number);
+    };
     const auto connect = [&](const std::shared_ptr<const cuda::Gpu>& gpu, int) {
-      return std::make_unique<Connection>(meeting.lanes,
-                                          std::make_shared<const Flags>(gpu, meeting.lanes), gpu,
-                                          options.ranks, rank, options.debug.ledger, true);
+      return std::make_unique<Connection>(
+          meeting.lanes, std::make_shared<const Flags>(gpu, meeting.lanes), gpu, options.ranks,
+          rank, options.debug.ledger, Connection::Apart{meeting.descriptors, take});
     };
     streams::run_rank(meeting.hub, rank, body, meeting.gpu, connect, watchdog);
   }

@@ -26,6 +26,8 @@ class SharedHub final : public diagnosis::Hub {
   /// and before any is looked at.
   void enter();
   void watch();
+  /// Of those that are watched.
+  const processes::WatchedProcess& watched(int process) const { return *watched_[process]; }
 
   const LaunchOptions& options() const override { return options_; }
   const std::shared_ptr<const World>& world() const override { return world_; }

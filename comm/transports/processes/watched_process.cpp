@@ -38,4 +38,17 @@ bool WatchedProcess::ended() const {
   return never_found_ || poll(&readable, 1, 0) == 1;
 }
 
+// The kernel asks whether it may before it looks for the descriptor.
+bool WatchedProcess::lets_take() const { return take(-1) < 0 && errno == EBADF && !ended(); }
+
+int WatchedProcess::take([[maybe_unused]] int number) const {
+  errno = ENOSYS;
+  if (descriptor_ < 0) return -1;
+#ifdef SYS_pidfd_getfd
+  return static_cast<int>(syscall(SYS_pidfd_getfd, descriptor_, number, 0));
+#else
+  return -1;
+#endif
+}
+
 }  // namespace ringspan::comm::processes

@@ -26,6 +26,11 @@ class WatchedProcess {
 
   bool ended() const;
 
+  /// Whether the kernel lets this process take its descriptors.
+  bool lets_take() const;
+  /// The descriptor of that number over there, as one of this process; -1: there is none to take.
+  int take(int number) const;
+
  private:
   int descriptor_ = -1;
   bool never_found_ = false;

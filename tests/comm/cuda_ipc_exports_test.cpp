@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that the caller brings, which processes let each other into by whatever kind of handle it
+// has, or which goes through the pool.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "comm/transports/cuda_ipc/imports.hpp"
+#include "tests/comm/forked_ranks.hpp"
+#include "tests/comm/streams.hpp"
+#include "tests/emulation/faults.hpp"
+
+namespace ringspan::comm::cuda_ipc {
+namespace {
+
+using test::pass_on;
+using test::queue_check;
+using test::queue_write;
+
+constexpr std::size_t kMapped = std::size_t{2} << 20;  // bytes
+constexpr double kSeconds = 20;
+
+/// Mapped by the caller, and unmapped when the last holder lets go.
+Buffer mapped_memory(const cuda::Gpu& gpu, int kinds) {
+  const cuda::Api& api = gpu.api();
+  const cuda::MemoryAccess access{.device = gpu.ordinal()};
+  cuda::MemoryHandle memory = 0;
+  cuda::Address address = 0;
+  gpu.check(emulation_create(&memory, kMapped, kinds), "cuMemCreate");
+  gpu.check(api.reserve_addresses(&address, kMapped, 0, 0, 0), "cuMemAddressReserve");
+  gpu.check(api.map_memory(address, kMapped, 0, memory, 0), "cuMemMap");
+  gpu.check(api.release_memory(memory), "cuMemRelease");
+  gpu.check(api.set_access(address, kMapped, &access, 1), "cuMemSetAccess");
+  return Buffer(reinterpret_cast<std::byte*>(address), kMapped, [&api, address] {
+    api.unmap_memory(address, kMapped);
+    api.free_addresses(address, kMapped);
+  });
+}
+
+Buffer legacy_memory(const cuda::Gpu& gpu) {
+  cuda::Address address = 0;
+  gpu.check(gpu.api().allocate_exportable(&address, kMapped), "cuMemAlloc");
+  return Buffer(reinterpret_cast<std::byte*>(address), kMapped,
+                [&api = gpu.api(), address] { api.release_exportable(address); });
+}
+
+/// Passes rows in the middle of the caller's buffers on, twice, and once more with new ones.
+void exchange(const Communicator& comm, const std::function<Buffer(const cuda::Gpu&)>& allocate) {
+  const cuda::Gpu& gpu = test::compute_stream(comm).gpu();
+  const cuda::Current current(gpu);
+  for (int turn = 0; turn < 3; ++turn) {
+    const Buffer out = allocate(gpu), in = allocate(gpu);
+    for (int round = 0; round < 2; ++round) {
+      const Slice sent{out, 4096, 7, 1000, 3000}, received{in, 999, 7, 1000, 1024};
+      queue_write(comm, sent, round);
+      pass_on(comm, sent, received).wait();
+      const auto right = queue_check(comm, received, comm.prev(), round);
+      comm.device().synchronize(comm.deadline());
+      require(*right, "wrong bytes");
+    }
+  }
+}
+
+struct Kind {
+  const char* name;
+  int handles;     // of mapped memory; -1: legacy
+  bool is_opened;  // by the other side, instead of copied through the pool
+};
+
+void run(const Bootstrap& bootstrap, const Kind& kind) {
+  launch("cuda_ipc", {.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
+         [&](const Communicator& comm) {
+           const long pooled = emulation_imports();
+           exchange(comm, [&](const cuda::Gpu& gpu) {
+             return kind.handles < 0 ? legacy_memory(gpu) : mapped_memory(gpu, kind.handles);
+           });
+           const long opened =
+               kind.handles < 0 ? emulation_imports() - pooled : emulation_mappings();
+           long most = 0;  // whoever posts second opens the other's
+           for (const long each : all_gather_values(comm, opened)) most = std::max(most, each);
+           require((most > 0) == kind.is_opened, concat(most, " allocations are open"));
+         });
+  require(emulation_imports() == 0 && emulation_mappings() == 0 && emulation_exportable() == 0,
+          "memory is left");
+}
+
+TEST(CudaIpcExportsTest, LetsOthersIntoMemoryByTheKindOfHandleThatItHas) {
+  const Kind kinds[] = {{"legacy", -1, true},
+                        {"descriptor", cuda::kDescriptorHandle, true},
+                        {"fabric", cuda::kFabricHandle, true},
+                        {"both", cuda::kDescriptorHandle | cuda::kFabricHandle, true},
+                        {"none", 0, false}};
+  for (const Kind& kind : kinds) {
+    const auto statuses =
+        fork_ranks(2, kSeconds, [&](const Bootstrap& bootstrap) { run(bootstrap, kind); });
+    for (const int status : statuses) EXPECT_EQ(status, 0) << kind.name;
+  }
+}
+
+TEST(CudaIpcExportsTest, GoesThroughThePoolWhereTheDriverDoesNotExport) {
+  const auto statuses = fork_ranks(2, kSeconds, [](const Bootstrap& bootstrap) {
+    emulation_fail("cuMemExportToShareableHandle", 0, 1'000'000, 801);
+    run(bootstrap, {"refused", cuda::kDescriptorHandle | cuda::kFabricHandle, false});
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
+// Sixty steps with memory of the caller's that is new each time.
+TEST(CudaIpcExportsTest, KeepsLittleOfWhatTheOwnerHasFreed) {
+  const auto statuses = fork_ranks(2, kSeconds, [](const Bootstrap& bootstrap) {
+    launch("cuda_ipc", {.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
+           [](const Communicator& comm) {
+             const cuda::Gpu& gpu = test::compute_stream(comm).gpu();
+             for (int step = 0; step < 60; ++step) {
+               const Buffer out = mapped_memory(gpu, cuda::kDescriptorHandle),
+                            in = mapped_memory(gpu, cuda::kDescriptorHandle);
+               pass_on(comm, whole(out), whole(in)).wait();
+               comm.device().synchronize(comm.deadline());
+             }
+             require(emulation_mappings() <= Imports::kMostOutsidePools + 4, "it grows");
+           });
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace ringspan::comm::cuda_ipc
