@@ -98,9 +98,15 @@ ProbedCosts probe_here(const ProbeOptions& options) {
   return probed;
 }
 
-}  // namespace
-
-namespace {
+/// Leaves no file for GPUs of which it cannot be told.
+void store_cluster(const ProbeOptions& options, const GpuFigures& figures) {
+  const comm::Cluster cluster = cluster_of(figures, options.transport);
+  std::ofstream(options.cluster) << cluster_text(
+      cluster, fmt::format("Measured by ringspan probe on {} ranks over {}: {}.\n"
+                           "Speeds of kernels, and the network, are those of the "
+                           "described cluster of such GPUs.",
+                           figures.ranks, options.transport, figures.gpu));
+}
 
 /// Of GPUs bandwidths count and not what the host does between messages.
 int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
@@ -116,14 +122,8 @@ int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
     if (world.rank() == 0) figures = measured;
   });
   processes.told_by_first([&] {
+    if (!options.cluster.empty()) store_cluster(options, figures);
     print(figures);
-    if (options.cluster.empty()) return std::string();
-    std::ofstream(options.cluster)
-        << cluster_text(cluster_of(figures, options.transport),
-                        fmt::format("Measured by ringspan probe on {} ranks over {}: {}.\nSpeeds "
-                                    "of kernels, and the network, are "
-                                    "those of the described cluster of such GPUs.",
-                                    figures.ranks, options.transport, figures.gpu));
     return std::string();
   });
   return kExitOk;

@@ -223,6 +223,7 @@ TEST_F(GpuCliTest, AProbeOfAnEmulatedGpuIsPrintedAndDescribesNoCluster) {
   EXPECT_THAT(outcome.out, HasSubstr("a short message to the next rank"));
   expect_refused({"probe", "--transport", "nccl", "--cluster", path("a.toml")},
                  "the speed of attention on 'Emulated GPU (sm_90)' is not known");
+  EXPECT_FALSE(std::filesystem::exists(path("a.toml")));
 }
 
 TEST_F(GpuCliTest, TransportsBetweenProcessesTakeMemoryOfGpusToo) {
