@@ -13,9 +13,9 @@
 // but for one stage. Direct grows the slowest with s, but its messages are the most: where they
 // become long ones, hierarchical may pay once more.
 // What this knows nothing of, such as what it costs ranks that share cores to wait twice,
-// measurements show: where the group has trials, the ratio of both times is the model's, times how
-// much the measured ratio differs from it; between trials that factor follows log s, beyond them it
-// stays.
+// measurements show: where the group has trials, the ratio of both times is the measured one, whose
+// logarithm follows log s between two of them; below the first and beyond the last it is the
+// model's, times how much the measured ratio differs from it there.
 #include "comm/all_to_all_choice.hpp"
 
 #include <algorithm>
@@ -85,23 +85,20 @@ class Comparison {
       : costs_(costs), nodes_(nodes), ranks_per_node_(ranks_per_node) {
     const AllToAllTrials& trials = costs.trials;
     if (trials.nodes != nodes || trials.ranks_per_node != ranks_per_node) return;
-    for (const auto& [bytes, direct, hierarchical] : trials.all()) {
-      const double modelled = seconds(bytes, stages(bytes)) / seconds(bytes, 0);
-      corrections_[bytes] = hierarchical / direct / modelled;
-    }
+    for (const auto& [bytes, direct, hierarchical] : trials.all())
+      measured_[bytes] = hierarchical / direct;
   }
 
-  bool hierarchical_pays(double bytes) const {
-    return seconds(bytes, stages(bytes)) * correction(bytes) < seconds(bytes, 0);
-  }
+  bool hierarchical_pays(double bytes) const { return ratio(bytes) < 1; }
   int stages(double bytes) const { return best_stages(costs_, bytes, nodes_, ranks_per_node_); }
-  bool measured() const { return !corrections_.empty(); }
+  bool measured() const { return !measured_.empty(); }
 
   /// Bytes per pair at which something begins: 0, longer messages, and trials. Between two of them
-  /// the faster one changes once at most.
+  /// the faster one changes once at most; beyond trials that differ from the model, seldom more
+  /// often, which the ranges then do not show.
   std::set<double> steps() const {
     std::set<double> steps = message_steps(costs_, nodes_, ranks_per_node_);
-    for (const auto& [bytes, correction] : corrections_) steps.insert(bytes);
+    for (const auto& [bytes, ratio] : measured_) steps.insert(bytes);
     return steps;
   }
 
@@ -110,19 +107,24 @@ class Comparison {
     return all_to_all_seconds(costs_, bytes, nodes_, ranks_per_node_, stages);
   }
 
-  double correction(double bytes) const {
-    if (corrections_.empty()) return 1;
-    const auto above = corrections_.upper_bound(bytes);
-    if (above == corrections_.begin()) return above->second;
+  double modelled(double bytes) const { return seconds(bytes, stages(bytes)) / seconds(bytes, 0); }
+
+  /// Of hierarchical's seconds to direct's.
+  double ratio(double bytes) const {
+    if (measured_.empty()) return modelled(bytes);
+    const auto above = measured_.upper_bound(bytes);
+    if (above == measured_.begin() || above == measured_.end()) {
+      const auto& [nearest, there] = above == measured_.begin() ? *above : *std::prev(above);
+      return there * modelled(bytes) / modelled(nearest);
+    }
     const auto& [from, first] = *std::prev(above);
-    if (above == corrections_.end()) return first;
     const auto& [to, last] = *above;
     return first * std::pow(last / first, std::log(bytes / from) / std::log(to / from));
   }
 
   const MessageCosts& costs_;
   const int nodes_, ranks_per_node_;
-  std::map<double, double> corrections_;  // of the modelled ratio, by bytes per pair
+  std::map<double, double> measured_;  // ratios, by bytes per pair
 };
 
 constexpr double kMost = 0x1p40;  // bytes; above it, what is saved drowns in rounding

@@ -57,7 +57,7 @@ DebugOptions parse_debug(std::string_view text) {
   }
 }
 
-void require_valid(const LaunchOptions& options) {
+void require_valid(const Backend& chosen, const LaunchOptions& options) {
   RINGSPAN_REQUIRE(options.ranks >= 1, "launch: ", options.ranks, " ranks; at least 1 is needed");
   RINGSPAN_REQUIRE(options.ranks_per_node >= 0, "launch: ", options.ranks_per_node,
                    " ranks per node; it must be at least 1, or 0 for the machine's own");
@@ -68,6 +68,9 @@ void require_valid(const LaunchOptions& options) {
   RINGSPAN_REQUIRE(std::isfinite(options.debug.max_delay) && options.debug.max_delay >= 0,
                    "launch: a debug delay of ", options.debug.max_delay,
                    " seconds; it must not be negative");
+  RINGSPAN_REQUIRE(!options.gpu_memory || chosen.process || chosen.world == "gpu",
+                   "launch: transport '", chosen.name,
+                   "' has no memory of GPUs; gpu_memory is for mpi, ucx, nccl and cuda_ipc");
 }
 
 }  // namespace
@@ -117,7 +120,7 @@ const Backend& backend(std::string_view name) {
 
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body) {
   const Backend& chosen = backend(transport);
-  require_valid(options);
+  require_valid(chosen, options);
   RINGSPAN_REQUIRE(body, "launch: there is no function to run");
   const std::string reason = chosen.unavailable();
   if (!reason.empty())

@@ -39,7 +39,9 @@ struct LaunchOptions {
   DebugOptions debug = {};
   std::string flight_recorder = {};  // where a failure leaves each rank's last operations; or empty
   std::optional<Bootstrap> bootstrap = {};  // of transports that need one; none: MPI's
-  bool gpu_memory = false;  // of mpi and ucx: each rank's memory is that of a GPU of its node
+  /// Each rank's memory is that of a GPU of its host: asked of mpi and ucx, always so of nccl and
+  /// cuda_ipc; threads and simulated refuse it.
+  bool gpu_memory = false;
   std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
   Trace trace = {};                             // told what the simulated transport does
   bool trace_joins_kernels = false;  // neighbours in a queue may be one span, which is faster

@@ -125,6 +125,7 @@ Measurement measure(const Point& point, const MeasureOptions& options, KnownCost
                  }
                  std::optional<ProbedCosts> costs;
                  if (chooses_by_costs(point)) costs = known.of(world, point.transport);
+                 world.device().reset_peak();  // what the probe had is not the point's
                  RankMeasurement rank(costs ? world.knowing(costs->costs) : world, point, options);
                  Measurement measured = rank.measure(options.check && point.kernel != "null");
                  measured.costs = costs;

@@ -27,6 +27,7 @@ using test::sleep_in_kernel;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 5000;
+constexpr int kIllegalAddress = 700;  // CUDA_ERROR_ILLEGAL_ADDRESS
 constexpr auto kSlow = std::chrono::milliseconds(150);
 
 /// A wire that says whether it takes memory of GPUs.
@@ -154,6 +155,59 @@ TEST(GpuMemoryRefusalTest, EndsWhenAGpuHangs) {
       require(false, "no failure");
     } catch (const Error& error) {
       require(error.kind() == ErrorKind::timeout && error.where().peer == 0, error.what());
+    }
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+}
+
+// Whether the packing of a message fails, or what waits for it: nothing of the operation is sent,
+// even if the rank goes on, and all learn the cause.
+TEST_P(GpuMemoryTest, APostThatFailsOnTheGpuIsTheEndOfAll) {
+  for (const char* call : {"cuEventRecord", "cuEventQuery"}) {
+    const auto statuses = fork_ranks(2, 30, [&](const Bootstrap& bootstrap) {
+      LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
+      options.gpu_memory = true;
+      const RankFunction body = [&](const Communicator& comm) {
+        const Slice out = whole(comm.device().allocate(kBytes)),
+                    in = whole(comm.device().allocate(kBytes));
+        barrier(comm);
+        if (comm.rank() == 0) {
+          emulation_fail(call, 0, 1, kIllegalAddress);
+          try {
+            pass_on(comm, out, in).wait();
+            require(false, "the post succeeds");
+          } catch (const Error&) {
+          }
+        }
+        pass_on(comm, out, in).wait();
+        require(false, "a message of a failed post arrives");
+      };
+      const auto make_wire = [](const Bootstrap& all, double longest) {
+        return std::make_unique<SayingWire>(ucx::make_ucx_wire(all, longest), GetParam());
+      };
+      try {
+        processes::launch(options, body, bootstrap, make_wire);
+        require(false, "no failure");
+      } catch (const Error& error) {
+        require(std::string(error.what()).find(call) != std::string::npos, error.what());
+      }
+    });
+    EXPECT_EQ(statuses, (std::vector<int>{0, 0})) << call;
+  }
+}
+
+TEST(GpuMemoryRefusalTest, SaysThatNotAllAskForIt) {
+  const auto statuses = fork_ranks(2, 30, [](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
+    options.gpu_memory = bootstrap.rank == 1;
+    try {
+      launch("ucx", options, [](const Communicator&) { require(false, "it runs"); });
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      require(error.kind() == ErrorKind::invalid_argument &&
+                  text.find("ledger 0, GPU memory 1; process 0 for 2, 0, 0, 5 s, 0, 0; all must") !=
+                      std::string::npos,
+              text);
     }
   });
   EXPECT_EQ(statuses, (std::vector<int>{0, 0}));

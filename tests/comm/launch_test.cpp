@@ -87,6 +87,18 @@ TEST(LaunchTest, ListsTheKnownTransportsWhenOneIsUnknown) {
   EXPECT_EQ(backend(test::transport()).unavailable(), "");
 }
 
+TEST(LaunchTest, RefusesMemoryOfGpusWhereThereIsNone) {
+  test::only_on_threads("it asks for that transport");
+  const auto launch_on_gpus = [] {
+    LaunchOptions options;
+    options.gpu_memory = true;
+    comm::launch("threads", options, [](const Communicator&) {});
+  };
+  EXPECT_EQ(refusal(launch_on_gpus),
+            "launch: transport 'threads' has no memory of GPUs; gpu_memory "
+            "is for mpi, ucx, nccl and cuda_ipc");
+}
+
 TEST(LaunchTest, RefusesImpossibleOptions) {
   const auto refused = [](const LaunchOptions& options) {
     const auto call = [&] { comm::launch(test::transport(), options, [](auto&) { FAIL(); }); };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace ringspan::comm::processes {
 namespace {
@@ -49,6 +50,13 @@ TEST(PlacesTest, AreWhatTheOptionsPretend) {
             "0 0 0 0, 0 0 1 1, 1 0 0 0, 1 0 1 1, 2 0 0 0");
   EXPECT_EQ(text(places(seats, {.ranks = 4, .ranks_per_numa_domain = 2})),
             "0 0 0 1, 0 0 1 1, 0 1 2 1, 0 1 3 1");
+}
+
+TEST(RankOnHostTest, CountsTheProcessesOfTheHostThatComeBefore) {
+  const std::vector<Seat> seats{seat("b"), seat("a"), seat("b"), seat("c"), seat("b")};
+  for (int process = 0; process < 5; ++process) {
+    EXPECT_EQ(rank_on_host(seats, process), (std::vector{0, 0, 1, 0, 2})[process]);
+  }
 }
 
 }  // namespace

@@ -70,6 +70,10 @@ class LaunchScriptsTest(unittest.TestCase):
         self.play("mpirun", "sleep 11.5\nexit 3")  # with a rank that runs for long
         self.assertEqual(self.script("ending_mpirun", "mpirun").returncode, 3)
 
+    def test_ways_to_other_nodes_stay_children_of_mpirun(self):
+        self.play("mpirun", "echo $OMPI_MCA_orte_leave_session_attached $OMPI_MCA_plm_rsh_num_concurrent")
+        self.assertEqual(self.script("ending_mpirun", "mpirun").stdout, "1 65536\n")
+
     def test_srun_waits_for_the_survivors_of_a_rank_for_longer_than_their_deadline(self):
         self.play("srun", f"echo $SLURM_MPI_TYPE\n{ONE_ARGUMENT_A_LINE}")
         job = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(SCRIPTS.parent)}

@@ -106,8 +106,8 @@ Meeting meet(const LaunchOptions& options, const Bootstrap& bootstrap,
     step([&] {
       if (bootstrap.rank >= options.ranks) return;
       const auto cuda = cuda::load_cuda();
-      const int local = meeting.hub->world()->places[bootstrap.rank].local_rank;
-      meeting.gpu = std::make_shared<cuda::Gpu>(cuda, local % cuda::device_count(*cuda));
+      meeting.gpu = std::make_shared<cuda::Gpu>(
+          cuda, processes::rank_on_host(seats, bootstrap.rank) % cuda::device_count(*cuda));
     });
   } catch (const Error&) {
     remove();

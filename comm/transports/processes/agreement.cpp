@@ -17,23 +17,25 @@ constexpr double kShortestStart = 1.5;  // seconds
 struct Agreed {
   int ranks = 0, ranks_per_node = 0, ranks_per_numa_domain = 0;
   double deadline = 0;
-  bool ledger = false;
+  bool ledger = false, gpu_memory = false;
 
   bool operator==(const Agreed&) const = default;
 };
 
 void require_same_options(const LaunchOptions& options, const Bootstrap& bootstrap,
                           double deadline) {
-  const Agreed mine{options.ranks, options.ranks_per_node, options.ranks_per_numa_domain,
-                    options.deadline, options.debug.ledger};
+  const Agreed mine{options.ranks,    options.ranks_per_node, options.ranks_per_numa_domain,
+                    options.deadline, options.debug.ledger,   options.gpu_memory};
   const std::vector<Agreed> all = all_gather(bootstrap, mine, deadline);
   for (int process = 1; process < bootstrap.size; ++process) {
     RINGSPAN_REQUIRE(all[process] == all[0], "launch: process ", process, " asks for ",
                      all[process].ranks, " ranks, ", all[process].ranks_per_node, " per node, ",
                      all[process].ranks_per_numa_domain, " per NUMA domain, a deadline of ",
-                     all[process].deadline, " s, ledger ", all[process].ledger, "; process 0 for ",
-                     all[0].ranks, ", ", all[0].ranks_per_node, ", ", all[0].ranks_per_numa_domain,
-                     ", ", all[0].deadline, " s, ", all[0].ledger, "; all must pass the same");
+                     all[process].deadline, " s, ledger ", all[process].ledger, ", GPU memory ",
+                     all[process].gpu_memory, "; process 0 for ", all[0].ranks, ", ",
+                     all[0].ranks_per_node, ", ", all[0].ranks_per_numa_domain, ", ",
+                     all[0].deadline, " s, ", all[0].ledger, ", ", all[0].gpu_memory,
+                     "; all must pass the same");
   }
 }
 

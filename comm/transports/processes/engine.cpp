@@ -187,6 +187,12 @@ std::shared_ptr<Channel> Engine::join(std::int64_t id, std::vector<int> members,
   return channel;
 }
 
+// It is never started, or no further.
+void Engine::give_up(Operation& operation, const Error& cause) {
+  abandon(operation, true);
+  fail_with(cause);
+}
+
 void Engine::fail_with(const Error& cause) {
   peers_.fail({cause, cause});
   peers_.progress();  // tells the others
@@ -204,8 +210,9 @@ void Engine::abandon(Operation& operation, bool unwinding) {
                                 [&](const auto& active) { return active.get() == &operation; });
   if (operation.done() || own == active_.end()) return;
   closed_ = true;
-  if (!let_go(operation)) abandoned_.push_back(*own);
+  const std::shared_ptr<Operation> kept = *own;
   active_.erase(own);
+  if (!let_go(operation)) abandoned_.push_back(kept);
   if (!dropped_) {
     dropped_.emplace(ErrorKind::peer_failed,
                      concat("rank ", rank_, " dropped the pending request of operation ",

@@ -72,6 +72,7 @@ class Engine {
   void count(const Message& message);
   void record(Operation& operation);
   void prepare(Operation& operation);
+  bool ready(Operation& operation);
   void start_queued();
   void start(Operation& operation);
   void add_headers(Direction& direction);
@@ -91,6 +92,7 @@ class Engine {
   void deliver(const Operation& operation, const Message& message);
   void finish(const Operation& operation);
   bool let_go(Operation& operation);
+  [[noreturn]] void give_up(Operation& operation, const Error& cause);
   [[noreturn]] void fail_with(const Error& cause);
 
   // ledger.cpp

@@ -16,15 +16,16 @@ namespace ringspan::comm::processes {
 namespace {
 
 /// The GPU of this process, if it has a rank; all know whether everyone has one.
-std::shared_ptr<const cuda::Gpu> open_gpu(const LaunchOptions& options, const World& world,
+std::shared_ptr<const cuda::Gpu> open_gpu(const LaunchOptions& options,
+                                          const std::vector<Seat>& seats,
                                           const Bootstrap& bootstrap) {
   std::shared_ptr<const cuda::Gpu> gpu;
   std::array<char, 256> problem{};
   try {
     if (bootstrap.rank < options.ranks) {
       const auto cuda = cuda::load_cuda();
-      const int local = world.places[bootstrap.rank].local_rank;
-      gpu = std::make_shared<const cuda::Gpu>(cuda, local % cuda::device_count(*cuda));
+      gpu = std::make_shared<const cuda::Gpu>(
+          cuda, rank_on_host(seats, bootstrap.rank) % cuda::device_count(*cuda));
       gpu->open_pool();
     }
   } catch (const Error& error) {
@@ -58,7 +59,7 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
       std::make_shared<World>(World{places(seats, options), false, options.deadline});
 
   std::shared_ptr<const cuda::Gpu> gpu;
-  if (options.gpu_memory) gpu = open_gpu(options, *world, bootstrap);
+  if (options.gpu_memory) gpu = open_gpu(options, seats, bootstrap);
   std::optional<cuda::Current> current;  // for the wire and the body, too
   if (gpu) current.emplace(*gpu);
 

@@ -82,28 +82,41 @@ void Engine::record(Operation& operation) {
 
 // Where the wire does not take what is sent as it is, it is packed behind what has written it.
 void Engine::prepare(Operation& operation) {
-  for (Message& message : operation.sends.messages) {
-    if (direct(message.slice)) continue;
-    message.staging = gpu_->take(message.slice.bytes());
-    gpu_->pack(message.staging, message.slice);
+  try {
+    for (Message& message : operation.sends.messages) {
+      if (direct(message.slice)) continue;
+      message.staging = gpu_->take(message.slice.bytes());
+      gpu_->pack(message.staging, message.slice);
+    }
+    operation.queued = gpu_->queued();
+  } catch (const Error& error) {
+    give_up(operation, error);
   }
-  operation.queued = gpu_->queued();
+}
+
+/// Whether what was queued on the GPU before it has run.
+bool Engine::ready(Operation& operation) {
+  if (!operation.queued) return true;
+  try {
+    if (operation.queued->done()) return true;
+  } catch (const Error& error) {
+    give_up(operation, error);
+  }
+  const std::int64_t waited = diagnosis::steady_now() - operation.posted_at;
+  if (1e-9 * static_cast<double>(waited) > options_.deadline)
+    fail_with({ErrorKind::timeout,
+               concat("rank ", rank_, ": what was queued on its GPU before operation ",
+                      operation.sequence, ", ", operation.name, ", has not ended in ",
+                      options_.deadline, " s"),
+               Error::Where{rank_, rank_, operation.name, operation.sequence}});
+  return false;
 }
 
 // One after the other, for messages match in the order in which the wire gets them.
 void Engine::start_queued() {
   for (const auto& operation : active_) {
     if (operation->started) continue;
-    if (operation->queued && !operation->queued->done()) {
-      const std::int64_t waited = diagnosis::steady_now() - operation->posted_at;
-      if (1e-9 * static_cast<double>(waited) > options_.deadline)
-        fail_with({ErrorKind::timeout,
-                   concat("rank ", rank_, ": what was queued on its GPU before operation ",
-                          operation->sequence, ", ", operation->name, ", has not ended in ",
-                          options_.deadline, " s"),
-                   Error::Where{rank_, rank_, operation->name, operation->sequence}});
-      return;
-    }
+    if (!ready(*operation)) return;
     operation->started = true;
     operation->queued = {};
     start(*operation);
@@ -119,8 +132,7 @@ void Engine::start(Operation& operation) {
     for (Message& message : operation.recvs.messages) start_receive(operation, message);
     for (Message& message : operation.sends.messages) start_send(operation, message);
   } catch (const Error& error) {
-    abandon(operation, true);  // the wire has some of it
-    fail_with(error);
+    give_up(operation, error);  // the wire has some of it
   }
 }
 

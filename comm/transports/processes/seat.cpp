@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <fstream>
 #include <optional>
@@ -71,6 +72,12 @@ std::vector<Place> places(const std::vector<Seat>& seats, const LaunchOptions& o
     places.push_back(place);
   }
   return places;
+}
+
+int rank_on_host(const std::vector<Seat>& seats, int process) {
+  const auto own = seats.begin() + process;
+  return static_cast<int>(
+      std::count_if(seats.begin(), own, [&](const Seat& seat) { return seat.host == own->host; }));
 }
 
 bool crowded(const std::vector<Seat>& seats, int process, int ranks) {

@@ -24,6 +24,10 @@ Seat own_seat();
 /// what the machines do.
 std::vector<Place> places(const std::vector<Seat>& seats, const LaunchOptions& options);
 
+/// How many processes of its host come before `process`, whatever nodes the options pretend: which
+/// of the host's GPUs is its own, modulo their number.
+int rank_on_host(const std::vector<Seat>& seats, int process);
+
 /// More ranks share the cores of `process` than there are cores, so one that spins slows another.
 bool crowded(const std::vector<Seat>& seats, int process, int ranks);
 

@@ -9,6 +9,7 @@ namespace ringspan::comm::processes {
 /// Which process it is, on which machine.
 struct ProcessIdentity {
   static ProcessIdentity own();
+  bool operator==(const ProcessIdentity&) const = default;
 
   std::array<char, 36> boot{};  // of the machine's kernel
   std::uint64_t id_namespace = 0;

@@ -89,7 +89,10 @@ class UcxWire final : public processes::Wire {
     drop_unexpected();
     for (int rank = 0; rank < size() && !in_order; ++rank) peer(rank);
     peers_.clear();
-    if (!in_order) retire(std::move(worker_));
+    if (in_order) return;
+    std::vector<processes::ProcessIdentity> launched;
+    for (const Address& address : addresses_) launched.push_back(address.process);
+    retire(std::move(worker_), std::move(launched));
   }
 
   std::vector<std::byte> address() const { return worker_.address(); }
@@ -257,7 +260,7 @@ std::unique_ptr<processes::Wire> make_ucx_wire(const Bootstrap& bootstrap, doubl
     failure = std::current_exception();  // thrown when the others know
   }
   std::vector<Address> addresses = exchange_addresses(bootstrap, address, deadline);
-  destroy_retired();
+  destroy_retired(addresses);
   if (failure) std::rethrow_exception(failure);
   wire->set_addresses(std::move(addresses));
   return wire;

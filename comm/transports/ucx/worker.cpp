@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/ucx/worker.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <initializer_list>
@@ -88,8 +89,12 @@ class SignalsHeld {
 };
 
 struct Retired {
+  struct Kept {
+    Worker worker;
+    std::vector<processes::ProcessIdentity> launched;
+  };
   std::mutex mutex;
-  std::vector<Worker> workers;
+  std::vector<Kept> workers;
 };
 
 // Of the process, as what UCX does is; and not destroyed with it, for UCX might then abort.
@@ -118,14 +123,22 @@ bool Worker::reaches_gpus() const {
   return (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-void retire(Worker worker) {
+void retire(Worker worker, std::vector<processes::ProcessIdentity> launched) {
   const std::lock_guard lock(retired().mutex);
-  retired().workers.push_back(std::move(worker));
+  retired().workers.push_back({std::move(worker), std::move(launched)});
 }
 
-void destroy_retired() {
+std::size_t destroy_retired(std::span<const Address> present) {
+  const auto left = [&](const processes::ProcessIdentity& process) {
+    const auto is_here = [&](const Address& address) { return address.process == process; };
+    return std::any_of(present.begin(), present.end(), is_here) ||
+           processes::WatchedProcess(process).ended();
+  };
   const std::lock_guard lock(retired().mutex);
-  retired().workers.clear();
+  std::erase_if(retired().workers, [&](const Retired::Kept& kept) {
+    return std::all_of(kept.launched.begin(), kept.launched.end(), left);
+  });
+  return retired().workers.size();
 }
 
 std::vector<std::byte> Worker::address() const {

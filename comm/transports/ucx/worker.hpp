@@ -5,8 +5,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
+
+#include "comm/transports/ucx/addresses.hpp"
 
 namespace ringspan::comm::ucx {
 
@@ -37,12 +40,14 @@ class Worker {
   std::unique_ptr<ucp_worker, Release> worker_;
 };
 
-/// Keeps a worker to which others may still connect, though this rank is done with it. UCX before
-/// 1.14 aborts a process that owes an answer to a worker which is gone.
-void retire(Worker worker);
+/// Keeps a worker to which these processes, those of its launch, may still connect, though this
+/// rank is done with it. UCX before 1.14 aborts a process that owes an answer to a worker which is
+/// gone.
+void retire(Worker worker, std::vector<processes::ProcessIdentity> launched);
 
-/// Destroys what was retired: all others have come to a later launch. What is still there when the
-/// process ends goes with it.
-void destroy_retired();
+/// Destroys what was retired of launches whose processes have all come to a later one, that of
+/// `present`, or ended. Returns how many are kept; what is still there when the process ends goes
+/// with it.
+std::size_t destroy_retired(std::span<const Address> present);
 
 }  // namespace ringspan::comm::ucx
