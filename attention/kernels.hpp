@@ -74,7 +74,8 @@ class ScoreKernels;
 
 /// Everything local: one object per rank, one class per device, so that a schedule has no loop over
 /// data. Calls queue on the device in order. None allocates after prepare(); host implementations
-/// call device.poll() between tiles. Accumulating calls only ever add.
+/// call device.poll() between tiles. Accumulating calls only ever add. The exception is cudnn: the
+/// first call with a tile of a new shape compiles, for seconds without a poll, and takes workspace.
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -83,6 +84,8 @@ class Kernels {
   /// Cheap when repeated. Workspace is not counted by the device; workspace_bytes() tells it.
   virtual void prepare(const Shape& shape) = 0;
   virtual std::int64_t workspace_bytes() const = 0;
+  /// Tiles that forward() has left to a vendor's attention so far.
+  virtual std::int64_t library_tiles() const { return 0; }
   /// Throws invalid_argument for logits that these kernels have no such thing as.
   virtual void require_possible(const Logits&) const {}
 

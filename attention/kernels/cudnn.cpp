@@ -2,6 +2,7 @@
 // cuDNN's attention, forward, for the tiles that it can express; all else is done by the kernels of
 // our own, the backward pass too: cuDNN's takes the output of whole rows, where a schedule passes
 // their delta.
+#include <iostream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "attention/kernels/cudnn/forward_plan.hpp"
 #include "attention/kernels/families.hpp"
 #include "comm/devices/cuda/device.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::attention {
 namespace {
@@ -40,13 +42,13 @@ ForwardShape::Strides strides(const ConstTensorView& view) {
   return {view.batch_stride, view.token_stride, view.head_stride};
 }
 
-/// Device memory that grows, in the order of the compute stream; not counted, as workspace.
+/// Device memory that grows, in the order of the compute stream.
 class Scratch {
  public:
   explicit Scratch(comm::cuda::CudaDevice& device) : device_(device) {}
 
   std::byte* take(std::int64_t bytes) {
-    if (bytes > buffer_.bytes()) buffer_ = device_.allocate(bytes);
+    if (bytes > buffer_.bytes()) buffer_ = device_.allocate_workspace(bytes);
     return buffer_.data();
   }
   std::int64_t bytes() const { return buffer_.bytes(); }
@@ -79,10 +81,13 @@ class CudnnKernels final : public Kernels {
            workspace_.bytes();
   }
 
+  std::int64_t library_tiles() const override { return library_tiles_; }
+
   void forward(const ForwardBlock& block, const Partial& partial) override {
     for (const Tile& tile : block.tiles) {
       if (const ForwardPlan* plan = plan_for(block, tile)) {
         fold(*plan, block, tile, partial);
+        ++library_tiles_;
       } else {
         ForwardBlock alone = block;
         alone.tiles = {&tile, 1};
@@ -130,10 +135,26 @@ class CudnnKernels final : public Kernels {
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
       if (plans_.size() == kMostPlans) return nullptr;
-      const comm::cuda::Current current(device_.compute().gpu());
-      found = plans_.emplace(shape, ForwardPlan::make(handle_, properties_, shape)).first;
+      found = plans_.emplace(shape, make_plan(shape)).first;
     }
     return found->second ? &*found->second : nullptr;
+  }
+
+  /// Empty, and said so once, where cuDNN cannot do it. The others wait as for a slow rank.
+  std::optional<ForwardPlan> make_plan(const ForwardShape& shape) {
+    device_.poll();
+    std::optional<ForwardPlan> plan;
+    try {
+      const comm::cuda::Current current(device_.compute().gpu());
+      plan.emplace(ForwardPlan::make(handle_, properties_, shape));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::not_available) throw;
+      std::cerr << concat("ringspan: kernel 'cudnn' leaves tiles of ", shape.queries, " x ",
+                          shape.keys, " tokens, ", shape.head_dim, " and ", shape.value_dim,
+                          " elements, to kernel 'cuda': ", error.what(), '\n');
+    }
+    device_.poll();
+    return plan;
   }
 
   /// Its result enters as (out, log2 of the sum, 1).
@@ -178,6 +199,7 @@ class CudnnKernels final : public Kernels {
   const cudnn::Descriptor properties_;
   std::map<ForwardShape, std::optional<ForwardPlan>> plans_;
   Scratch halves_, floats_, ones_, workspace_;
+  std::int64_t library_tiles_ = 0;
 };
 
 }  // namespace

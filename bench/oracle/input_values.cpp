@@ -44,6 +44,7 @@ void InputValues::head(InputTensor tensor, std::int64_t batch, std::int64_t posi
 void InputValues::fill(InputTensor tensor, const attention::Shard& shard,
                        attention::Kernels& kernels, comm::Device& device,
                        const attention::TensorView& to) const {
+  if (to.tokens == 0) return;
   const std::vector<std::int64_t> positions = attention::positions(shard);
   const std::int64_t row = to.heads * to.head_dim;
   // What the host waits for pays for many tokens at once.

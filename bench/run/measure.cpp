@@ -52,6 +52,7 @@ class RankMeasurement {
 
   /// Everything once, which also touches all memory and fills every receive buffer with numbers.
   void first_run() {
+    world_.device().reset_peak();  // the staging of what came before
     run_.run(kOverlapped);
     const std::int64_t peak = world_.device().memory().peak;  // before the staging of what follows
     result_.sent = comm::all_gather_values(world_, run_.sent());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of attention for GPUs, alone and under schedules, on the emulated driver.
+#include <cstdlib>
 #include <string>
 
 #include "attention/kernels/cuda/attention_launch.hpp"
@@ -102,6 +103,23 @@ TEST(CudaAttentionRefusalTest, SaysWhatItNeeds) {
   EXPECT_EQ(cuda::kernel_dim(DType::f16, 257, 64), 0);
 }
 
+/// On a real GPU tests look at what they launch by RINGSPAN_TEST_REACHABLE.
+comm::LaunchOptions launch_options(int ranks) {
+  comm::LaunchOptions options{.ranks = ranks, .deadline = 20};
+  options.debug.reachable = std::getenv("RINGSPAN_TEST_REACHABLE") != nullptr;
+  return options;
+}
+
+/// Why so many ranks cannot meet there; empty if they can.
+std::string missing(const std::string& transport, int ranks) {
+  const std::string reason = comm::backend(transport).unavailable();
+  if (!reason.empty()) return reason;
+  const int gpus = comm::cuda::device_count(*comm::cuda::load_cuda());
+  if (transport == "nccl" && gpus < ranks)
+    return ::ringspan::concat(ranks, " ranks on ", gpus, " GPU; nccl wants one each");
+  return {};
+}
+
 /// Over every transport for GPUs, in the order of their streams, without a wait but at the end.
 class CudaScheduleTest : public testing::TestWithParam<std::string> {
  protected:
@@ -110,7 +128,7 @@ class CudaScheduleTest : public testing::TestWithParam<std::string> {
     const OracleInputs inputs = random_inputs(problem, 3);
     const OracleResults expected = oracle(problem, inputs);
     std::vector<testing::AssertionResult> results(ranks, testing::AssertionSuccess());
-    comm::launch(GetParam(), {.ranks = ranks, .deadline = 20}, [&](const auto& comm) {
+    comm::launch(GetParam(), launch_options(ranks), [&](const auto& comm) {
       const auto kernels = make_kernels("cuda", comm.device());
       const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
       const RankTensors tensors(comm.device(), problem, made->shard(problem.sequence), inputs);
@@ -135,11 +153,15 @@ INSTANTIATE_TEST_SUITE_P(Transports, CudaScheduleTest, testing::Values("nccl", "
 #endif
 
 TEST_P(CudaScheduleTest, TensorCoresMatchTheOracle) {
+  const std::string reason = missing(GetParam(), 2);
+  if (!reason.empty()) GTEST_SKIP() << reason;
   const Shape shape{.heads = 2, .kv_heads = 1, .head_dim = 6, .value_dim = 10, .dtype = bf16};
   EXPECT_TRUE(matches_oracle({"zigzag"}, make_problem("causal", 13, shape), 2));
 }
 
 TEST_P(CudaScheduleTest, PlainKernelsMatchTheOracle) {
+  const std::string reason = missing(GetParam(), 3);
+  if (!reason.empty()) GTEST_SKIP() << reason;
   Problem problem = make_problem(
       "window:7:3", 29,
       {.batch = 2, .heads = 6, .kv_heads = 3, .head_dim = 24, .value_dim = 16, .dtype = f32});
@@ -152,10 +174,12 @@ TEST_P(CudaScheduleTest, PlainKernelsMatchTheOracle) {
 
 /// The forward pass of a plan without messages.
 TEST(CudaGraphTest, APlansForwardGivesTheBitsOfAnOrdinaryOne) {
+  const std::string reason = missing("nccl", 1);
+  if (!reason.empty()) GTEST_SKIP() << reason;
   const Problem problem = make_problem(
       "causal", 40, {.heads = 2, .head_dim = 16, .value_dim = 8, .dtype = DType::bf16});
   const OracleInputs inputs = random_inputs(problem, 4);
-  comm::launch("nccl", {.ranks = 1, .deadline = 20}, [&](const comm::Communicator& comm) {
+  comm::launch("nccl", launch_options(1), [&](const comm::Communicator& comm) {
     auto& device = dynamic_cast<comm::cuda::CudaDevice&>(comm.device());
     const auto kernels = make_kernels("cuda", device);
     const auto schedule = make_schedule("zigzag", comm, *kernels);
@@ -175,9 +199,11 @@ TEST(CudaGraphTest, APlansForwardGivesTheBitsOfAnOrdinaryOne) {
 }
 
 TEST(CudaGraphTest, MessagesAreRefused) {
+  const std::string reason = missing("nccl", 2);
+  if (!reason.empty()) GTEST_SKIP() << reason;
   const Problem problem = make_problem("causal", 4, {.head_dim = 2, .value_dim = 2});
   const OracleInputs inputs = random_inputs(problem, 4);
-  comm::launch("nccl", {.ranks = 2, .deadline = 20}, [&](const comm::Communicator& comm) {
+  comm::launch("nccl", launch_options(2), [&](const comm::Communicator& comm) {
     auto& device = dynamic_cast<comm::cuda::CudaDevice&>(comm.device());
     const auto kernels = make_kernels("cuda", device);
     const auto schedule = make_schedule("ring", comm, *kernels);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
 #include <cmath>
+#include <optional>
 
 #include "attention/kernels.hpp"
 #include "attention/kernels/cuda/device_movement.hpp"
@@ -12,19 +15,28 @@
 #include "tests/attention/array.hpp"
 #include "tests/gpu/gpu.hpp"
 
-// Of the emulated driver alone.
-extern "C" __attribute__((weak)) void emulation_fail(const char* call, int skip, int times,
-                                                     int status);
-
 namespace ringspan::attention::cuda {
 namespace {
 
 constexpr DType kDTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 constexpr double kDeadline = 30, kInfinity = std::numeric_limits<double>::infinity();
 
+using Fail = void (*)(const char* call, int skip, int times, int status);
+
+/// Of the emulated driver alone; null on a real one.
+Fail find_emulation_fail() {
+  return reinterpret_cast<Fail>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulation_fail"));
+}
+
 /// On a GPU with memory that the host reads once the device has been waited for.
 class CudaMovementTest : public testing::Test {
  protected:
+  void SetUp() override {
+    const std::string reason = gpu::missing("cuda");
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    movement_.emplace(device_);
+  }
+
   Array read_back(const ConstTensorView& view) {
     device_.synchronize(kDeadline);
     return read(view);
@@ -37,7 +49,8 @@ class CudaMovementTest : public testing::Test {
 
   const std::shared_ptr<const comm::cuda::Gpu> gpu_ = gpu::first_gpu();
   comm::cuda::CudaDevice device_{gpu_, {.allocator = comm::cuda::reachable_memory(gpu_)}};
-  DeviceMovement movement_{device_};
+  std::optional<DeviceMovement> movement_;
+  const Fail emulation_fail_ = find_emulation_fail();
   std::vector<Tensor> kept_;
 };
 
@@ -63,10 +76,10 @@ TEST_F(CudaMovementTest, CopiesBetweenAllDtypesStridesAndAlignments) {
               device_.allocate((first + 2 * 5 * 3 * (dim + gap)) * element_bytes(to));
           const TensorView strided =
               heads_first(memory.data() + first * element_bytes(to), to, values, gap);
-          movement_.copy(source, strided);
+          movement_->copy(source, strided);
           EXPECT_TRUE(same_bits("strided", read_back(strided), expected));
           const Tensor packed(device_, to, 2, 5, 3, dim);
-          movement_.copy(strided, packed);
+          movement_->copy(strided, packed);
           EXPECT_TRUE(same_bits("packed", read_back(packed), expected));
         }
       }
@@ -79,9 +92,9 @@ TEST_F(CudaMovementTest, FillsAndAccumulatesInOrder) {
     for (const std::int64_t dim : {1, 7, 16}) {
       const Array values = random_array(2, 3, 4, dim, dtype, 2);
       const Tensor from = make_tensor(device_, values, dtype), to(device_, dtype, 2, 3, 4, dim);
-      movement_.fill(to, 0.5);
-      movement_.accumulate(from, to);
-      movement_.accumulate(from, to);
+      movement_->fill(to, 0.5);
+      movement_->accumulate(from, to);
+      movement_->accumulate(from, to);
       const Array sums = read_back(to);
       for (std::size_t i = 0; i < sums.values.size(); ++i) {
         const double x = values.values[i];
@@ -96,9 +109,9 @@ TEST_F(CudaMovementTest, FillsAndAccumulatesInOrder) {
 TEST_F(CudaMovementTest, LeavesGapsAndNeighboursAlone) {
   const Array shape(1, 3, 2, 8);
   const Tensor whole(device_, DType::bf16, 1, 6, 2, 16);
-  movement_.fill(whole, 1);
+  movement_->fill(whole, 1);
   TensorView part = heads_first(whole.view().data, DType::bf16, shape, 8);
-  movement_.fill(part, 2);
+  movement_->fill(part, 2);
   double sum = 0;
   for (const double x : read_back(whole).values) sum += x;
   EXPECT_EQ(sum, 6 * 2 * 16 + 3 * 2 * 8);
@@ -116,7 +129,7 @@ TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
                        make_kept(Array(1, 4, 1, 1, sum), dtype)};
       };
       const Partial into = partial(max, 0, 2), from = partial(other_max, 8, 3);
-      movement_.merge(into, from);
+      movement_->merge(into, from);
       const Array merged_max = read_back(into.max), sum = read(into.sum), out = read(into.out);
       EXPECT_THAT(merged_max.values, testing::ElementsAre(5, 1, 2, -kInfinity));
       EXPECT_THAT(sum.values, testing::ElementsAre(2 * 0.25 + 3, 3, 2, 2));
@@ -130,11 +143,11 @@ TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
 
 TEST_F(CudaMovementTest, AGraphMovesWhenItIsLaunchedAndEveryTime) {
   const Tensor from(device_, DType::f32, 1, 2, 1, 4), to(device_, DType::f32, 1, 2, 1, 4);
-  movement_.fill(from, 1);
-  movement_.fill(to, 0);
+  movement_->fill(from, 1);
+  movement_->fill(to, 0);
   comm::cuda::Graph graph(device_, [&] {
-    movement_.accumulate(from, to);
-    movement_.accumulate(to, to);
+    movement_->accumulate(from, to);
+    movement_->accumulate(to, to);
   });
   EXPECT_THAT(read_back(to).values, testing::Each(0));
   graph.launch();
@@ -144,15 +157,15 @@ TEST_F(CudaMovementTest, AGraphMovesWhenItIsLaunchedAndEveryTime) {
 
 TEST_F(CudaMovementTest, WhatFailsInAGraphLeavesTheStreamUsable) {
   const Tensor to(device_, DType::f32, 1, 1, 1, 1);
-  movement_.fill(to, 1);
+  movement_->fill(to, 1);
   const auto fails = [&] {
-    movement_.fill(to, 2);
+    movement_->fill(to, 2);
     throw Error(ErrorKind::invalid_argument, "no more of it");
   };
   EXPECT_THROW(comm::cuda::Graph(device_, fails), Error);
-  if (emulation_fail) {
-    emulation_fail("cuGraphInstantiateWithFlags", 0, 1, 2);
-    EXPECT_THROW(comm::cuda::Graph(device_, [&] { movement_.fill(to, 3); }), Error);
+  if (emulation_fail_) {
+    emulation_fail_("cuGraphInstantiateWithFlags", 0, 1, 2);
+    EXPECT_THROW(comm::cuda::Graph(device_, [&] { movement_->fill(to, 3); }), Error);
   }
   EXPECT_THAT(read_back(to).values, testing::Each(1));
   comm::cuda::CudaDevice blocking(device_.compute().shared_gpu(), {.blocking = true});
@@ -170,12 +183,40 @@ TEST_F(CudaMovementTest, IsWhatTheNullKernelMovesWith) {
   EXPECT_THAT(read(seen).values, testing::Each(2.5));
 }
 
+TEST_F(CudaMovementTest, TellsKernelsThatAreMissingFromThoseThatFailToLoad) {
+  if (!emulation_fail_) GTEST_SKIP() << "a real driver does not fail at will";
+  constexpr int kOutOfMemory = 2;
+  for (const int status :
+       {comm::cuda::kErrorInvalidImage, comm::cuda::kErrorNoBinary, comm::cuda::kErrorInvalidPtx,
+        comm::cuda::kErrorNewerPtx, kOutOfMemory}) {
+    emulation_fail_("cuModuleLoadData", 0, 1, status);
+    try {
+      const DeviceMovement movement(device_);
+      ADD_FAILURE() << "loaded in spite of " << status;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), status == kOutOfMemory ? ErrorKind::system : ErrorKind::not_available)
+          << status << ": " << error.what();
+    }
+  }
+}
+
+TEST_F(CudaMovementTest, WorkspaceIsNotCounted) {
+  const comm::MemoryUse before = device_.memory();
+  {
+    const comm::Buffer workspace = device_.allocate_workspace(1000);
+    EXPECT_EQ(workspace.bytes(), 1000);
+    EXPECT_EQ(device_.memory().current, before.current);
+  }
+  EXPECT_EQ(device_.memory().current, before.current);
+  EXPECT_EQ(device_.memory().peak, before.peak);
+}
+
 TEST_F(CudaMovementTest, RefusesWhatItCannotMove) {
   const Tensor a(device_, DType::f32, 1, 2, 1, 4), b(device_, DType::f32, 1, 3, 1, 4);
   const Tensor half(device_, DType::bf16, 1, 2, 1, 4);
-  EXPECT_THROW(movement_.copy(a, b), Error);
-  EXPECT_THROW(movement_.accumulate(half, half), Error);
-  EXPECT_THROW(movement_.fill(Tensor(device_, DType::reproducible, 1, 1, 1, 1), 0), Error);
+  EXPECT_THROW(movement_->copy(a, b), Error);
+  EXPECT_THROW(movement_->accumulate(half, half), Error);
+  EXPECT_THROW(movement_->fill(Tensor(device_, DType::reproducible, 1, 1, 1, 1), 0), Error);
 }
 
 TEST(CudaMovementPlaceTest, CountsBeyondThirtyTwoBits) {

@@ -2,9 +2,10 @@
 // Whether cuDNN itself takes the graphs and has engines for them, asked about GPUs that are
 // described to it; nothing is run. It needs cuDNN 9.27 or newer and no GPU, but some libcuda.so.1
 // that cuDNN can link: see attention/kernels/cudnn/README.md.
+#include <optional>
 #include <string>
 
-#include "attention/kernels/cudnn/forward_graph.hpp"
+#include "attention/kernels/cudnn/forward_plan.hpp"
 #include "comm/error.hpp"
 #include "gtest/gtest.h"
 
@@ -88,6 +89,62 @@ TEST_P(CudnnGraphTest, HasEnginesForShapesStepsAndTypes) {
       EXPECT_GT(engines(shape), 0u)
           << shape.queries << ' ' << shape.head_dim << '/' << shape.value_dim;
     }
+  }
+}
+
+/// What the functions of refusing_api() return when a plan is finalised, and asked for its size.
+Status plan_status = kSuccess, size_status = kSuccess;
+
+/// cuDNN that takes every graph and has two engines for it.
+std::shared_ptr<const Api> refusing_api() {
+  auto api = std::make_shared<Api>();
+  api->error_string = [](Status) { return "refused"; };
+  api->last_error = [](char* text, std::size_t) { *text = '\0'; };
+  api->create_handle = [](HandlePointer*) { return kSuccess; };
+  api->destroy_handle = [](HandlePointer) { return kSuccess; };
+  api->set_stream = [](HandlePointer, CUstream_st*) { return kSuccess; };
+  api->create = [](Kind kind, DescriptorPointer* pointer) {
+    *pointer = new Kind(kind);
+    return kSuccess;
+  };
+  api->destroy = [](DescriptorPointer pointer) {
+    delete static_cast<Kind*>(pointer);
+    return kSuccess;
+  };
+  api->set = [](DescriptorPointer, Attribute, Type, std::int64_t, const void*) { return kSuccess; };
+  api->get = [](DescriptorPointer, Attribute attribute, Type, std::int64_t, std::int64_t* count,
+                void*) {
+    *count = 2;
+    return attribute == Attribute::plan_workspace_bytes ? size_status : kSuccess;
+  };
+  api->finalize = [](DescriptorPointer pointer) {
+    return *static_cast<Kind*>(pointer) == Kind::execution_plan ? plan_status : kSuccess;
+  };
+  return api;
+}
+
+TEST(CudnnPlanTest, TellsWhatCudnnCannotDoFromWhatHasFailed) {
+  constexpr Status kShape = 3002, kShared = 3010, kPrerequisite = 3008, kCompilation = 4001;
+  const Handle handle(refusing_api(), nullptr);
+  const Descriptor device = describe_device(handle.api(), handle.pointer());
+  const ForwardShape shape = make_shape(64, 64, 64, 64);
+  const auto kind_of = [&](Status of_plan, Status of_size) -> std::optional<ErrorKind> {
+    plan_status = of_plan, size_status = of_size;
+    try {
+      ForwardPlan::make(handle, device, shape);
+      return {};
+    } catch (const Error& error) {
+      return error.kind();
+    }
+  };
+  EXPECT_EQ(kind_of(kSuccess, kSuccess), std::nullopt);
+  for (const Status status : {kNotSupported, kShape, kShared}) {
+    EXPECT_EQ(kind_of(status, kSuccess), ErrorKind::not_available) << status;
+    EXPECT_EQ(kind_of(kSuccess, status), ErrorKind::not_available) << status;
+  }
+  for (const Status status : {kPrerequisite, kCompilation}) {
+    EXPECT_EQ(kind_of(status, kSuccess), ErrorKind::system) << status;
+    EXPECT_EQ(kind_of(kSuccess, status), ErrorKind::system) << status;
   }
 }
 

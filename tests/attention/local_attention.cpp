@@ -48,6 +48,7 @@ class Computation {
     LocalResults results = backward();
     results.out = read(out_);
     results.lse = read(lse_);
+    results.library_tiles = kernels_->library_tiles();
     return results;
   }
 

@@ -36,6 +36,7 @@ KeyBlocks one_key_block(const Problem& problem);
 struct LocalResults {
   Array out, lse, dq, dk, dv, d_sinks;
   bool rounded_weights = false;  // to the dtype of the problem, before they are multiplied
+  std::int64_t library_tiles = 0;
 };
 
 /// A device that has memory for kernels of this family, which starts as NaN.

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "attention/kernels/cuda/image.hpp"
+#include "attention/kernels/cudnn/api.hpp"
 #include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
 
@@ -46,6 +48,21 @@ std::shared_ptr<const Gpu> first_gpu() {
 
 bool emulated(const Gpu& gpu) {
   return comm::cuda::device_name(gpu.api(), gpu.ordinal()).starts_with("Emulated");
+}
+
+std::string missing(const std::string& family) {
+  const bool real = !emulated(*first_gpu());
+  if (real && attention::cuda::kernel_targets().empty())
+    return "this build has no kernels, because no CUDA toolkit was found";
+  if (family != "cudnn") return {};
+  if (!real) return "cuDNN does not run on the emulated driver";
+  try {
+    attention::cudnn::load_cudnn();
+    return {};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::not_available) throw;
+    return error.what();
+  }
 }
 
 comm::Buffer filled(CudaDevice& device, std::int64_t bytes, attention::DType dtype) {

@@ -19,6 +19,10 @@ std::shared_ptr<const comm::cuda::Gpu> first_gpu();
 /// Whether the driver is the one of tests/emulation: its times mean nothing, and sizes are small.
 bool emulated(const comm::cuda::Gpu& gpu);
 
+/// Why kernels of this family cannot be here: this build has none that run on a GPU, or there is no
+/// cuDNN. Empty where they are to work, and whatever fails has failed.
+std::string missing(const std::string& family);
+
 /// Device memory with values of a fixed sequence, normal to look at and never denormal.
 comm::Buffer filled(comm::cuda::CudaDevice& device, std::int64_t bytes, attention::DType dtype);
 

@@ -58,42 +58,49 @@ std::vector<Case> large_cases() {
   };
 }
 
-/// Of a family by name: skipped, with the reason, where this machine or build has none, and where
-/// it refuses the case.
+/// Of a family by name: skipped, with the reason, where this machine or build lacks it. Cases that
+/// it refuses are recorded by name.
 class GpuKernelsTest : public testing::TestWithParam<std::string> {
  protected:
-  void check(const Case& c) {
+  void check_all(const std::string& figure, const std::vector<Case>& cases) {
+    int checked = 0;
+    std::int64_t library_tiles = 0;
+    std::string refused;
+    for (const Case& c : cases) {
+      try {
+        library_tiles += check(c);
+        ++checked;
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::invalid_argument) throw;
+        refused += ::ringspan::concat(refused.empty() ? "" : "; ", c.name, ": ", error.what());
+      }
+    }
+    gpu::record(figure, checked);
+    if (!refused.empty()) RecordProperty(figure + "_refused", refused);
+    EXPECT_GT(checked, 0) << "every case is refused: " << refused;
+    if (GetParam() != "cudnn") return;
+    gpu::record(figure + "_tiles_of_cudnn", static_cast<double>(library_tiles));
+    EXPECT_GT(library_tiles, 0) << "cuDNN has done nothing of this";
+  }
+
+  void SetUp() override {
+    const std::string reason = gpu::missing(GetParam());
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
+ private:
+  /// How many tiles a vendor's library has done.
+  std::int64_t check(const Case& c) {
     SCOPED_TRACE(c.name);
     Problem problem{
         .shape = c.shape, .sequence = {c.length, c.documents}, .mask = parse_mask(c.mask)};
     problem.softcap = c.softcap;
     const OracleInputs inputs = random_inputs(problem, 1);
     const KeyBlocks blocks = key_blocks(problem, shards(c.layout, problem.sequence, c.ranks));
-    try {
-      expect_close(attend(GetParam(), problem, inputs, blocks), oracle(problem, inputs), problem);
-      ++checked_;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::invalid_argument) throw;
-      refused_ = error.what();
-    }
+    const LocalResults results = attend(GetParam(), problem, inputs, blocks);
+    expect_close(results, oracle(problem, inputs), problem);
+    return results.library_tiles;
   }
-
-  void SetUp() override {
-    try {
-      make_kernels(GetParam(), *device_for(GetParam()));
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-
-  void TearDown() override {
-    gpu::record("cases", checked_);
-    if (checked_ == 0 && !refused_.empty()) ADD_FAILURE() << "every case is refused: " << refused_;
-  }
-
- private:
-  int checked_ = 0;
-  std::string refused_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, GpuKernelsTest, testing::Values("cuda", "cudnn"),
@@ -102,12 +109,12 @@ INSTANTIATE_TEST_SUITE_P(Families, GpuKernelsTest, testing::Values("cuda", "cudn
 TEST_P(GpuKernelsTest, MatchesTheOracle) {
   std::vector<Case> cases = small_cases();
   if (gpu::emulated(*gpu::first_gpu())) cases.resize(2);  // where others test the kernels
-  for (const Case& c : cases) check(c);
+  check_all(GetParam() + "_cases", cases);
 }
 
 TEST_P(GpuKernelsTest, MatchesTheOracleOnLongSequences) {
   if (gpu::emulated(*gpu::first_gpu())) GTEST_SKIP() << "too long for the emulation";
-  for (const Case& c : large_cases()) check(c);
+  check_all(GetParam() + "_long_cases", large_cases());
 }
 
 TEST_P(GpuKernelsTest, GivesTheSameBitsAgain) {

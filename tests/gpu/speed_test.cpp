@@ -7,7 +7,6 @@
 #include "attention/closed_forms.hpp"
 #include "attention/kernels.hpp"
 #include "comm/devices/cuda/module.hpp"
-#include "comm/error.hpp"
 #include "gtest/gtest.h"
 #include "tests/gpu/gpu.hpp"
 #include "tests/gpu/matrix_peak.hpp"
@@ -27,17 +26,6 @@ class GpuSpeedTest : public testing::Test {
     return TensorView::packed(kept_.back().data(), dtype, batch, tokens, heads, dim);
   }
 
-  std::unique_ptr<Kernels> kernels_or_skip(const std::string& name) {
-    try {
-      return make_kernels(name, device_);
-    } catch (const Error& error) {
-      skip(error.what());
-      return nullptr;
-    }
-  }
-
-  static void skip(const char* reason) { GTEST_SKIP() << reason; }
-
   const std::shared_ptr<const comm::cuda::Gpu> gpu_ = gpu::first_gpu();
   const bool emulated_ = gpu::emulated(*gpu_);
   comm::cuda::CudaDevice device_{gpu_, comm::cuda::DeviceOptions{}};
@@ -48,6 +36,8 @@ class GpuSpeedTest : public testing::Test {
 
 TEST_F(GpuSpeedTest, MatrixPeak) {
   if (emulated_) GTEST_SKIP() << "the emulated driver has no tensor cores";
+  const std::string reason = gpu::missing("cuda");
+  if (!reason.empty()) GTEST_SKIP() << reason;
   const comm::cuda::Module module(gpu_, gpu::matrix_peak_image());
   int processors = 0;
   gpu_->check(gpu_->api().device_attribute(&processors, kMultiprocessorCount, gpu_->ordinal()),
@@ -65,8 +55,9 @@ TEST_F(GpuSpeedTest, MatrixPeak) {
 }
 
 TEST_F(GpuSpeedTest, MovementAgainstCopies) {
-  const auto kernels = kernels_or_skip("cuda");
-  if (!kernels) return;
+  const std::string reason = gpu::missing("cuda");
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const auto kernels = make_kernels("cuda", device_);
   const std::int64_t tokens = emulated_ ? 16 : 32768, heads = 32, dim = 128;
   const DType bf16 = DType::bf16, f32 = DType::f32;
   const auto rate = [&](double bytes, const std::function<void()>& call) {
@@ -129,6 +120,9 @@ class GpuAttentionSpeedTest : public GpuSpeedTest, public testing::WithParamInte
     const ForwardBlock forward{q, k, v, tiles, logits};
     gpu::record(::ringspan::concat(GetParam(), "_forward_", name, "_tflops"),
                 tflops(forward_flops(problem), [&] { kernels.forward(forward, partial); }));
+    if (GetParam() == "cudnn") {
+      EXPECT_GT(kernels.library_tiles(), 0) << name << ": these are the times of kernel 'cuda'";
+    }
     kernels.finalize(partial, nullptr, out, lse);
     kernels.delta(out, d_out, lse, nullptr, delta, nullptr);
     const BackwardBlock backward{q, k, v, tiles, logits, lse, delta, d_out};
@@ -141,8 +135,9 @@ INSTANTIATE_TEST_SUITE_P(Families, GpuAttentionSpeedTest, testing::Values("cuda"
                          [](const auto& info) { return info.param; });
 
 TEST_P(GpuAttentionSpeedTest, Attention) {
-  const auto kernels = kernels_or_skip(GetParam());
-  if (!kernels) return;
+  const std::string reason = gpu::missing(GetParam());
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const auto kernels = make_kernels(GetParam(), device_);
   for (const Sizes& sizes :
        {Sizes{8192, 16, 16, 128, "causal"}, Sizes{8192, 16, 16, 128, "full"},
         Sizes{8192, 32, 8, 128, "causal"}, Sizes{8192, 16, 16, 64, "causal"}}) {

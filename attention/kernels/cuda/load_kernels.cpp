@@ -12,6 +12,7 @@ comm::cuda::Module load(const std::shared_ptr<const comm::cuda::Gpu>& gpu, const
   try {
     return comm::cuda::Module(gpu, image);
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::not_available) throw;
     const std::string reason =
         kernel_targets().empty()
             ? "this build has none, because no CUDA toolkit was found; install one "

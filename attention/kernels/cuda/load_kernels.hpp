@@ -8,7 +8,7 @@
 namespace ringspan::attention::cuda {
 
 /// The kernels of movement.cu, and those of attention.cu. Throws not_available where this build has
-/// none for this GPU.
+/// none for this GPU, system if loading them fails otherwise.
 comm::cuda::Module load_movement(const std::shared_ptr<const comm::cuda::Gpu>& gpu);
 comm::cuda::Module load_attention(const std::shared_ptr<const comm::cuda::Gpu>& gpu);
 

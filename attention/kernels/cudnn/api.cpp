@@ -34,11 +34,19 @@ std::string version_text(const Api& api) {
   return concat(version / 10000, '.', version % 10000 / 100, '.', version % 100);
 }
 
+// The category, less what an installation lacks: driver, runtime, parts of cuDNN or of NVRTC.
+bool cannot(Status status) {
+  constexpr Status kCategory = 1000, kDriver = 3005, kRuntime = 3006, kPrerequisite = 3008,
+                   kSublibrary = 3009;
+  return status / kCategory == kNotSupported / kCategory && status != kDriver &&
+         status != kRuntime && status != kPrerequisite && status != kSublibrary;
+}
+
 void check(const Api& api, Status status, const char* call) {
   if (status == kSuccess) return;
   std::array<char, 512> reason{};
   api.last_error(reason.data(), reason.size());
-  throw Error(ErrorKind::system,
+  throw Error(cannot(status) ? ErrorKind::not_available : ErrorKind::system,
               concat("cuDNN: ", call, ": ", api.error_string(status), ": ", reason.data()));
 }
 

@@ -17,8 +17,8 @@ using Status = int;  // cudnnStatus_t
 using HandlePointer = cudnnContext*;
 using DescriptorPointer = void*;  // cudnnBackendDescriptor_t
 
-inline constexpr Status kSuccess = 0;
-inline constexpr std::size_t kOldest = 92700;  // 9.27: statistics in base 2
+inline constexpr Status kSuccess = 0, kNotSupported = 3000;  // and more of the same thousand
+inline constexpr std::size_t kOldest = 92700;                // 9.27: statistics in base 2
 
 enum class Kind : int {  // cudnnBackendDescriptorType_t
   engine_config = 3,
@@ -114,7 +114,11 @@ std::shared_ptr<const Api> load_cudnn();
 /// "9.28.1"
 std::string version_text(const Api& api);
 
-/// Throws system, in cuDNN's own words, unless the call has succeeded.
+/// Whether cuDNN says that it has no such thing, rather than that something has gone wrong.
+bool cannot(Status status);
+
+/// Throws, in cuDNN's own words, unless the call has succeeded: not_available for what it cannot
+/// do, else system.
 void check(const Api& api, Status status, const char* call);
 
 }  // namespace ringspan::attention::cudnn

@@ -12,7 +12,7 @@
 namespace ringspan::attention::cudnn {
 
 /// One node of a graph, a plan, or what else cuDNN describes by attributes. Others may refer to it
-/// for as long as it lives. Every call throws system, in cuDNN's words, for what it refuses.
+/// for as long as it lives. Every call throws as check() does.
 class Descriptor {
  public:
   Descriptor(std::shared_ptr<const Api> api, Kind kind) : api_(std::move(api)) {

@@ -2,6 +2,7 @@
 #include "attention/kernels/cudnn/forward_plan.hpp"
 
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,32 +21,32 @@ Handle::Handle(std::shared_ptr<const Api> api, CUstream_st* stream) : api_(std::
 Handle::~Handle() { api_->destroy_handle(pointer_); }
 
 ForwardPlan::ForwardPlan(const ForwardShape& shape, std::unique_ptr<ForwardGraph> graph,
-                         Descriptor engine, Descriptor plan)
+                         Descriptor engine, Descriptor plan, std::int64_t workspace_bytes)
     : shape_(shape),
       graph_(std::move(graph)),
       engine_(std::move(engine)),
       plan_(std::move(plan)),
-      workspace_bytes_(plan_.get_int64(Attribute::plan_workspace_bytes)) {}
+      workspace_bytes_(workspace_bytes) {}
 
-// What cuDNN refuses, at whatever stage, it cannot do.
-std::optional<ForwardPlan> ForwardPlan::make(const Handle& handle, const Descriptor& device,
-                                             const ForwardShape& shape) {
-  try {
-    auto graph = std::make_unique<ForwardGraph>(handle.api(), shape);
-    for (Descriptor& engine : graph->engines(device)) {
-      try {
-        Descriptor plan(handle.api(), Kind::execution_plan);
-        plan.set(Attribute::plan_engine_config, engine);
-        plan.set(Attribute::plan_device, device);
-        plan.finalize("plan");
-        return ForwardPlan(shape, std::move(graph), std::move(engine), std::move(plan));
-      } catch (const Error&) {
-        continue;
-      }
+ForwardPlan ForwardPlan::make(const Handle& handle, const Descriptor& device,
+                              const ForwardShape& shape) {
+  auto graph = std::make_unique<ForwardGraph>(handle.api(), shape);
+  std::string reason = "cuDNN has no engine for this";
+  for (Descriptor& engine : graph->engines(device)) {
+    try {
+      Descriptor plan(handle.api(), Kind::execution_plan);
+      plan.set(Attribute::plan_engine_config, engine);
+      plan.set(Attribute::plan_device, device);
+      plan.finalize("plan");
+      const std::int64_t workspace_bytes = plan.get_int64(Attribute::plan_workspace_bytes);
+      return ForwardPlan(shape, std::move(graph), std::move(engine), std::move(plan),
+                         workspace_bytes);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::not_available) throw;
+      reason = error.what();
     }
-  } catch (const Error&) {
   }
-  return {};
+  throw Error(ErrorKind::not_available, reason);
 }
 
 void ForwardPlan::queue(const Handle& handle, const ForwardArguments& arguments) const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "attention/kernels/cudnn/forward_graph.hpp"
 
@@ -35,9 +34,10 @@ struct ForwardArguments {
 /// A forward graph, compiled for a GPU by the best engine that can.
 class ForwardPlan {
  public:
-  /// Takes seconds, for cuDNN compiles kernels. Empty if no engine can do it.
-  static std::optional<ForwardPlan> make(const Handle& handle, const Descriptor& device,
-                                         const ForwardShape& shape);
+  /// Takes seconds, for cuDNN compiles kernels. Throws not_available, with the last reason, if no
+  /// engine can do it, system if one fails.
+  static ForwardPlan make(const Handle& handle, const Descriptor& device,
+                          const ForwardShape& shape);
 
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
@@ -45,7 +45,7 @@ class ForwardPlan {
 
  private:
   ForwardPlan(const ForwardShape& shape, std::unique_ptr<ForwardGraph> graph, Descriptor engine,
-              Descriptor plan);
+              Descriptor plan, std::int64_t workspace_bytes);
 
   ForwardShape shape_;
   std::unique_ptr<ForwardGraph> graph_;

@@ -64,6 +64,12 @@ Buffer CudaDevice::allocate(std::int64_t bytes) {
   return buffer;
 }
 
+Buffer CudaDevice::allocate_workspace(std::int64_t bytes) {
+  Buffer buffer = memory_->allocate(bytes, false);
+  if (options_.poison) queued();
+  return buffer;
+}
+
 void CudaDevice::copy(const Slice& to, const Slice& from) {
   queue_copy(*compute_, to, from);
   queued();

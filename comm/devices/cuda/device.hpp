@@ -30,6 +30,8 @@ class CudaDevice final : public Device {
   bool host_reaches_memory() const override { return host_reaches_memory_ && options_.blocking; }
 
   Buffer allocate(std::int64_t bytes) override;
+  /// What kernels need besides; not counted.
+  Buffer allocate_workspace(std::int64_t bytes);
   Buffer allocate_values(std::int64_t bytes) override { return memory_->allocate_values(bytes); }
   /// The same for what the library needs for itself; not counted.
   Buffer allocate_staging(std::int64_t bytes) { return memory_->allocate_values(bytes, false); }

@@ -42,15 +42,16 @@ Memory::~Memory() {
   ignoring_failure([this] { free_retired(); });
 }
 
-Buffer Memory::allocate(std::int64_t bytes) {
+Buffer Memory::allocate(std::int64_t bytes, bool counted) {
   RINGSPAN_REQUIRE(bytes >= 0, "allocate: ", bytes, " bytes; a size is not negative");
   const Current current(gpu_);
   std::byte* const data = allocator_.allocate(std::max<std::int64_t>(bytes, 1), compute_->handle());
   if (!data)
     throw Error(ErrorKind::system, concat("allocate: no ", bytes, " bytes of device memory"));
   if (poison_) fill_with_nan(data, bytes);
-  counters_.add(bytes);
-  return Buffer(data, bytes, [data, bytes, memory = shared_from_this()] {
+  if (counted) counters_.add(bytes);
+  return Buffer(data, bytes, [data, bytes, counted, memory = shared_from_this()] {
+    if (counted) memory->counters_.subtract(bytes);
     ignoring_failure([&] { memory->release(data, bytes); });
   });
 }
@@ -92,7 +93,6 @@ void Memory::fill_with_nan(std::byte* data, std::int64_t bytes) const {
 }
 
 void Memory::release(std::byte* data, std::int64_t bytes) {
-  counters_.subtract(bytes);
   const Current current(gpu_);
   if (poison_) fill_with_nan(data, bytes);
   allocator_.release(data, bytes, compute_->handle());

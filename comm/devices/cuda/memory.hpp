@@ -29,8 +29,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   Memory(std::shared_ptr<const Stream> compute, Allocator allocator, bool poison);
   ~Memory();
 
-  /// Device memory.
-  Buffer allocate(std::int64_t bytes);
+  /// Device memory; not `counted` if kernels need it for themselves.
+  Buffer allocate(std::int64_t bytes, bool counted = true);
   /// Host memory that the GPU reaches; not `counted` if the library needs it for itself.
   Buffer allocate_values(std::int64_t bytes, bool counted = true);
   bool holds_values(const std::byte* address) const;

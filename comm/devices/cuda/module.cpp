@@ -10,11 +10,22 @@ namespace {
 
 constexpr unsigned kSharedWithoutAsking = 48 << 10;  // bytes of a block, on all GPUs so far
 
+bool not_for_this_gpu(Status status) {
+  return status == kErrorInvalidImage || status == kErrorNoBinary || status == kErrorInvalidPtx ||
+         status == kErrorNewerPtx;
+}
+
 }  // namespace
 
 Module::Module(std::shared_ptr<const Gpu> gpu, const void* image) : gpu_(std::move(gpu)) {
   const Current current(*gpu_);
-  gpu_->check(gpu_->api().load_module(&handle_, image), "cuModuleLoadData");
+  const Status status = gpu_->api().load_module(&handle_, image);
+  try {
+    gpu_->check(status, "cuModuleLoadData");
+  } catch (const Error& error) {
+    if (!not_for_this_gpu(status)) throw;
+    throw Error(ErrorKind::not_available, error.what());
+  }
 }
 
 Module::~Module() {

@@ -18,7 +18,8 @@ struct Grid {
 /// Kernels of one image (a fat binary, a cubin or PTX), loaded on one GPU.
 class Module {
  public:
-  /// Throws system if the driver cannot use the image, which is not needed any more afterwards.
+  /// Throws not_available if the image has nothing that this GPU and its driver can run, system for
+  /// any other failure. The image is not needed any more afterwards.
   Module(std::shared_ptr<const Gpu> gpu, const void* image);
   ~Module();
   Module(const Module&) = delete;
