@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/devices/cuda/reachable_memory.hpp"
 
+#include <chrono>
 #include <list>
 #include <mutex>
+#include <thread>
 
 namespace ringspan::comm::cuda {
 namespace {
@@ -18,8 +20,13 @@ struct Released {
 class ReleasedMemory {
  public:
   explicit ReleasedMemory(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {}
-  // What a stream that never ends still uses is left to it.
-  ~ReleasedMemory() { free_unused(); }
+  // What a stream that does not end still uses is left to it.
+  ~ReleasedMemory() {
+    const auto given_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (free_unused(); !released_.empty() && std::chrono::steady_clock::now() < given_up;
+         free_unused())
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 
   void add(void* data, StreamHandle stream) {
     const std::lock_guard lock(mutex_);
