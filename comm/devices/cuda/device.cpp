@@ -59,7 +59,7 @@ CudaDevice::CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOption
 CudaDevice::~CudaDevice() = default;
 
 Buffer CudaDevice::allocate(std::int64_t bytes) {
-  Buffer buffer = memory_->allocate(bytes);
+  Buffer buffer = memory_->allocate(bytes, [this] { synchronize(options_.deadline); });
   if (options_.poison) queued();
   return buffer;
 }
