@@ -239,6 +239,8 @@ TEST_P(StreamsFailureTest, LeavesADeviceThatOutlivesItsLaunchUsable) {
 TEST_P(StreamsFailureTest, LeavesARequestAsItIsWhileAGraphIsCaptured) {
   launch(GetParam(), {.ranks = 1, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate(100)), in = whole(comm.device().allocate(100));
+    std::atomic<bool> captured{false};
+    queue_kernel(comm, [&] { captured.wait(false); });  // so that the request is pending
     test::queue_write(comm, out, 1);
     Request request = pass_on(comm, out, in);
     const auto expect_refusal = [](const auto& call) {
@@ -256,6 +258,8 @@ TEST_P(StreamsFailureTest, LeavesARequestAsItIsWhileAGraphIsCaptured) {
       comm.device().poll();
       emulation_fail("cuEventQuery", 0, 0, 0);
     });
+    captured = true;
+    captured.notify_all();
     request.wait();
     const auto received = test::queue_check(comm, in, 0, 1);
     comm.device().synchronize(comm.deadline());

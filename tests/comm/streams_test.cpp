@@ -182,8 +182,12 @@ TEST(StreamsRoomTest, MoreMessagesThanThereIsRoomForAreRefusedBeforeAnythingMove
   launch("cuda_ipc", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     const Slice out = whole(comm.device().allocate(kBytes)),
                 in = whole(comm.device().allocate(kBytes));
-    std::vector<Send> sends(257, {comm.next(), slice(out.buffer, 0, 1)});
-    std::vector<Recv> recvs(257, {comm.prev(), slice(in.buffer, 0, 1)});
+    std::vector<Send> sends;
+    std::vector<Recv> recvs;
+    for (int byte = 0; byte < 257; ++byte) {
+      sends.push_back({comm.next(), slice(out.buffer, byte, 1)});
+      recvs.push_back({comm.prev(), slice(in.buffer, byte, 1)});
+    }
     const auto expect_refusal = [&](std::span<Send> out, std::span<Recv> in) {
       try {
         comm.post("many", out, in).wait();
