@@ -126,8 +126,13 @@ class CudaScheduleTest : public testing::TestWithParam<std::string> {
   }
 };
 
+#ifdef RINGSPAN_SANITIZED  // see comm/README.md for what they find in cuda_ipc
+INSTANTIATE_TEST_SUITE_P(Transports, CudaScheduleTest, testing::Values("nccl"),
+                         [](const auto& info) { return info.param; });
+#else
 INSTANTIATE_TEST_SUITE_P(Transports, CudaScheduleTest, testing::Values("nccl", "cuda_ipc"),
                          [](const auto& info) { return info.param; });
+#endif
 
 TEST_P(CudaScheduleTest, TensorCoresMatchTheOracle) {
   const Shape shape{.heads = 2, .kv_heads = 1, .head_dim = 6, .value_dim = 10, .dtype = bf16};
