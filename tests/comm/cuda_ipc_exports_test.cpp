@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the caller brings, which processes let each other into by whatever kind of handle it
 // has, or which goes through the pool.
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -62,6 +64,8 @@ void exchange(const Communicator& comm, const std::function<Buffer(const cuda::G
       comm.device().synchronize(comm.deadline());
       require(*right, "wrong bytes");
     }
+    for (const Buffer& buffer : {out, in})  // its owner may free it while another has it open
+      require(!emulation_handed_out(buffer.data()), "there is a legacy handle");
   }
 }
 
@@ -74,14 +78,12 @@ struct Kind {
 void run(const Bootstrap& bootstrap, const Kind& kind) {
   launch("cuda_ipc", {.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
          [&](const Communicator& comm) {
-           const long pooled = emulation_imports();
            exchange(comm, [&](const cuda::Gpu& gpu) {
              return kind.handles < 0 ? legacy_memory(gpu) : mapped_memory(gpu, kind.handles);
            });
-           const long opened =
-               kind.handles < 0 ? emulation_imports() - pooled : emulation_mappings();
            long most = 0;  // whoever posts second opens the other's
-           for (const long each : all_gather_values(comm, opened)) most = std::max(most, each);
+           for (const long each : all_gather_values(comm, emulation_mappings()))
+             most = std::max(most, each);
            require((most > 0) == kind.is_opened, concat(most, " allocations are open"));
          });
   require(emulation_imports() == 0 && emulation_mappings() == 0 && emulation_exportable() == 0,
@@ -89,7 +91,7 @@ void run(const Bootstrap& bootstrap, const Kind& kind) {
 }
 
 TEST(CudaIpcExportsTest, LetsOthersIntoMemoryByTheKindOfHandleThatItHas) {
-  const Kind kinds[] = {{"legacy", -1, true},
+  const Kind kinds[] = {{"legacy", -1, false},
                         {"descriptor", cuda::kDescriptorHandle, true},
                         {"fabric", cuda::kFabricHandle, true},
                         {"both", cuda::kDescriptorHandle | cuda::kFabricHandle, true},
@@ -125,6 +127,47 @@ TEST(CudaIpcExportsTest, KeepsLittleOfWhatTheOwnerHasFreed) {
            });
   });
   for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
+/// What another process says to opening it.
+int status_elsewhere(const cuda::IpcHandle& fabric) {
+  return fork_ranks(1, kSeconds, [&](const Bootstrap&) {
+    const cuda::Gpu gpu(cuda::load_cuda(), 0);
+    const cuda::Current current(gpu);
+    cuda::IpcHandle handle = fabric;
+    cuda::MemoryHandle memory = 0;
+    gpu.check(gpu.api().import_handle(&memory, handle.bytes, cuda::kFabricHandle), "import");
+  })[0];
+}
+
+// What the tests above rely on.
+TEST(CudaIpcExportsTest, TheEmulationOpensNeitherOwnNorFreedMemoryAndKnowsItsGpus) {
+  const cuda::Gpu gpu(cuda::load_cuda(), 0);
+  const cuda::Current current(gpu);
+  const cuda::Api& api = gpu.api();
+  cuda::IpcHandle fabric;
+  int descriptor = -1;
+  {
+    const Buffer buffer = mapped_memory(gpu, cuda::kDescriptorHandle | cuda::kFabricHandle);
+    cuda::MemoryHandle memory = 0, opened = 0;
+    gpu.check(api.retain_memory(&memory, buffer.data()), "retain");
+    gpu.check(api.export_handle(fabric.bytes, memory, cuda::kFabricHandle, 0), "export");
+    gpu.check(api.export_handle(&descriptor, memory, cuda::kDescriptorHandle, 0), "export");
+    gpu.check(api.release_memory(memory), "release");
+    EXPECT_NE(api.import_handle(&opened, fabric.bytes, cuda::kFabricHandle), cuda::kSuccess);
+    EXPECT_NE(
+        api.import_handle(&opened, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                          cuda::kDescriptorHandle),
+        cuda::kSuccess);
+    close(descriptor);
+    EXPECT_EQ(status_elsewhere(fabric), 0);
+    const auto address = reinterpret_cast<cuda::Address>(buffer.data());
+    const cuda::MemoryAccess nobody{.device = 1000}, own{.device = 0};
+    EXPECT_NE(api.set_access(address, kMapped, &nobody, 1), cuda::kSuccess);
+    EXPECT_NE(api.set_access(address, kMapped, &own, 0), cuda::kSuccess);
+    EXPECT_EQ(api.set_access(address, kMapped, &own, 1), cuda::kSuccess);
+  }
+  EXPECT_NE(status_elsewhere(fabric), 0);
 }
 
 }  // namespace

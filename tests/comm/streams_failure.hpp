@@ -33,7 +33,7 @@ class InjectedFaultTest : public testing::Test {
     for (const char* call :
          {"ncclKernel", "asyncError", "ncclVersion", "driverVersion", "cuInit", "cuEventQuery",
           "cuMemAllocAsync", "ncclGroupEnd", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
-          "cuStreamWaitValue32", "cuStreamWriteValue32"})
+          "cuStreamWaitValue32", "cuStreamWriteValue32", "cuStreamIsCapturing"})
       emulation_fail(call, 0, 0, 0);
   }
 };

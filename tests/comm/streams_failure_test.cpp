@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/devices/cuda/graph.hpp"
 
 namespace ringspan::comm {
 namespace {
@@ -96,7 +97,9 @@ TEST_P(StreamsFailureTest, ReportsAKernelThatFailsAtTheNextLook) {
 TEST_P(StreamsFailureTest, ReportsMemoryThatIsNotThere) {
   const auto error =
       failure_of(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
-        if (comm.rank() == 1) emulation_fail("cuMemAllocAsync", 0, 1, 2);
+        barrier(comm);
+        comm.device().synchronize(comm.deadline());
+        if (comm.rank() == 1) emulation_fail("cuMemAllocAsync", 0, 2, cuda::kErrorOutOfMemory);
         if (comm.rank() == 1) comm.device().allocate(1 << 20);
         barrier(comm);
       });
@@ -150,7 +153,7 @@ void survive(const Communicator& comm, const char* call, std::atomic<bool>& stru
 
 TEST_P(StreamsFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
   std::vector<const char*> calls{"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
-                                 "cuEventQuery"};
+                                 "cuEventQuery", "cuStreamIsCapturing"};
   if (GetParam() == std::string("nccl")) {
     calls.insert(calls.end(), {"cuMemAllocAsync", "ncclGroupEnd"});
   } else {
@@ -231,6 +234,37 @@ TEST_P(StreamsFailureTest, LeavesADeviceThatOutlivesItsLaunchUsable) {
   std::optional<Communicator> kept;
   launch(GetParam(), {.ranks = 1}, [&](const Communicator& comm) { kept = comm; });
   EXPECT_NO_THROW(kept->device().synchronize(1));
+}
+
+TEST_P(StreamsFailureTest, LeavesARequestAsItIsWhileAGraphIsCaptured) {
+  launch(GetParam(), {.ranks = 1, .deadline = 20}, [](const Communicator& comm) {
+    const Slice out = whole(comm.device().allocate(100)), in = whole(comm.device().allocate(100));
+    std::atomic<bool> captured{false};
+    queue_kernel(comm, [&] { captured.wait(false); });  // so that the request is pending
+    test::queue_write(comm, out, 1);
+    Request request = pass_on(comm, out, in);
+    const auto expect_refusal = [](const auto& call) {
+      try {
+        call();
+        ADD_FAILURE() << "not refused";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::invalid_argument) << error.what();
+      }
+    };
+    const cuda::Graph graph(dynamic_cast<cuda::CudaDevice&>(comm.device()), [&] {
+      emulation_fail("cuEventQuery", 0, 1, 719);  // nothing is looked at
+      expect_refusal([&] { request.wait(); });
+      expect_refusal([&] { request.test(); });
+      comm.device().poll();
+      emulation_fail("cuEventQuery", 0, 0, 0);
+    });
+    captured = true;
+    captured.notify_all();
+    request.wait();
+    const auto received = test::queue_check(comm, in, 0, 1);
+    comm.device().synchronize(comm.deadline());
+    EXPECT_TRUE(*received);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, StreamsFailureTest, testing::Values("nccl", "cuda_ipc"),

@@ -4,7 +4,9 @@
 
 #include "tests/comm/streams.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -153,6 +155,60 @@ TEST_P(StreamsTest, HasReceivedValuesWhenTheWaitReturns) {
     sleep_in_kernel(comm, kSlow);
     pass_on(comm, out, in).wait();
     EXPECT_TRUE(test::has_pattern(in, comm.prev(), 0, 3));
+  });
+}
+
+TEST_P(StreamsTest, KeepsMemoryThatTheCallerBringsUntilItHasBeenSent) {
+  launch(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    const auto memory = std::make_shared<std::vector<std::byte>>(kBytes);
+    const auto released = std::make_shared<bool>(false);
+    Slice out = whole(Buffer(memory->data(), kBytes, [memory, released] {
+      std::fill(memory->begin(), memory->end(), std::byte{0});
+      *released = true;
+    }));
+    const Slice in = whole(comm.device().allocate(kBytes));
+    queue_write(comm, out, 1);
+    if (comm.rank() == 1) sleep_in_kernel(comm, kSlow);
+    pass_on(comm, out, in).wait();
+    out = {};
+    const auto received = queue_check(comm, in, comm.prev(), 1);
+    comm.device().synchronize(comm.deadline());
+    EXPECT_TRUE(*received);
+    EXPECT_TRUE(*released);
+  });
+}
+
+TEST(StreamsRoomTest, MoreMessagesThanThereIsRoomForAreRefusedBeforeAnythingMoves) {
+  launch("cuda_ipc", {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    const Slice out = whole(comm.device().allocate(kBytes)),
+                in = whole(comm.device().allocate(kBytes));
+    std::vector<Send> sends;
+    std::vector<Recv> recvs;
+    for (int byte = 0; byte < 257; ++byte) {
+      sends.push_back({comm.next(), slice(out.buffer, byte, 1)});
+      recvs.push_back({comm.prev(), slice(in.buffer, byte, 1)});
+    }
+    const auto expect_refusal = [&](std::span<Send> out, std::span<Recv> in) {
+      try {
+        comm.post("many", out, in).wait();
+        ADD_FAILURE() << "not refused";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::not_available);
+        EXPECT_STREQ(error.what(),
+                     "many: 257 messages from one rank to another; in one operation 256 can be");
+      }
+    };
+    expect_refusal(sends, {});
+    expect_refusal({}, recvs);
+    EXPECT_EQ(comm.traffic().messages_sent, 0);
+    sends.pop_back();
+    recvs.pop_back();
+    comm.post("many", sends, recvs).wait();
+    queue_write(comm, out, 1);
+    pass_on(comm, out, in).wait();
+    const auto received = queue_check(comm, in, comm.prev(), 1);
+    comm.device().synchronize(comm.deadline());
+    EXPECT_TRUE(*received);
   });
 }
 

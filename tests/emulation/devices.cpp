@@ -36,6 +36,8 @@ ContextHandle primary(Ordinal ordinal) {
 
 }  // namespace
 
+int emulation::device_count() { return devices(); }
+
 int emulation::current_ordinal() { return current.empty() ? -1 : current.back()->ordinal; }
 
 extern "C" {

@@ -20,6 +20,8 @@ long emulation_allocations();
 /// are open here.
 long emulation_exportable();
 long emulation_imports();
+/// Whether there is a handle of what the address lies in, by cuIpcGetMemHandle.
+bool emulation_handed_out(const void* address);
 
 /// Memory as cuMemCreate gives it, exportable by handles of those kinds; how much of such memory,
 /// also of other processes, is mapped here.

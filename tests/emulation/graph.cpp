@@ -21,6 +21,7 @@ extern "C" {
 constexpr Status kInvalidHandle = 400, kIllegalState = 401;
 
 Status cuStreamIsCapturing(StreamHandle stream, int* status) {
+  if (const Status injected = emulation_injected("cuStreamIsCapturing")) return injected;
   if (!stream) return kInvalidHandle;
   *status = stream->queue->capturing() ? 1 : 0;
   return kSuccess;

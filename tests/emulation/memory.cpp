@@ -122,7 +122,6 @@ Status cuPointerGetAttribute(void* value, int attribute, Address address) {
   if (known.bytes == 0) return kInvalidValue;
   switch (attribute) {
     case kBufferId: return answer(known.id);
-    case kLegacyCapable: return answer(static_cast<int>(legacy.bytes > 0));
     case kAllowedHandles: return answer(known.kinds);
     default: return kInvalidValue;
   }

@@ -27,6 +27,7 @@ struct Allocation {
   std::size_t bytes = 0;
   int file = -1;
   std::uint64_t id = 0;
+  bool handed_out = false;
 };
 
 struct Import {
@@ -110,7 +111,7 @@ Status cuMemAlloc_v2(Address* address, std::size_t bytes) {
     return kOutOfMemory;
   }
   *address = reinterpret_cast<Address>(data);
-  sharing().allocations[*address] = {bytes, file, id};
+  sharing().allocations[*address] = {bytes, file, id, false};
   return kSuccess;
 }
 
@@ -134,6 +135,7 @@ Status cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   if (found == sharing().allocations.end()) return kInvalidValue;
   const Name name{getpid(), found->second.file, found->second.id, found->second.bytes};
   std::memcpy(handle->bytes, &name, sizeof(name));
+  found->second.handed_out = true;
   return kSuccess;
 }
 
@@ -178,6 +180,12 @@ Status cuIpcCloseMemHandle(Address address) {
 long emulation_imports() {
   const std::lock_guard lock(sharing().mutex);
   return static_cast<long>(sharing().imports.size());
+}
+
+bool emulation_handed_out(const void* address) {
+  const std::lock_guard lock(sharing().mutex);
+  const auto found = holding(reinterpret_cast<Address>(address));
+  return found != sharing().allocations.end() && found->second.handed_out;
 }
 
 long emulation_exportable() {

@@ -52,6 +52,7 @@ class Mark {
   bool reached_ = false;
 };
 
+int device_count();
 /// The GPU that is current for the calling thread; -1: none.
 int current_ordinal();
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "tests/emulation/faults.hpp"
 #include "tests/emulation/stream.hpp"
@@ -19,12 +20,14 @@ using namespace ringspan::comm::cuda;
 
 namespace {
 
-constexpr Status kInvalidValue = 1, kOutOfMemory = 2, kNotPermitted = 800;
+constexpr Status kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidContext = 201,
+                 kInvalidHandle = 400, kNotPermitted = 800;
 constexpr std::size_t kGranularity = std::size_t{2} << 20;
 
 struct Memory {
   int file = -1;
   std::size_t bytes = 0;
+  std::uint64_t id = 0;  // among those that were created here
   int kinds = 0;
   int owners = 1;  // handles and mappings
 };
@@ -40,6 +43,7 @@ struct Name {
   pid_t process = 0;
   int file = -1;
   std::size_t bytes = 0;
+  std::uint64_t id = 0;
 };
 
 struct VirtualMemory {
@@ -49,8 +53,8 @@ struct VirtualMemory {
   std::map<MemoryHandle, Memory> memories;
   std::map<Address, Mapping> mappings;
 
-  MemoryHandle add(int file, std::size_t bytes, int kinds) {
-    memories[next_handle] = {file, bytes, kinds};
+  MemoryHandle add(int file, std::size_t bytes, std::uint64_t id, int kinds) {
+    memories[next_handle] = {file, bytes, id, kinds};
     return next_handle++;
   }
 
@@ -76,6 +80,19 @@ VirtualMemory& all() {
 
 void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
+// Its name says which process has created it, and as which.
+void write_name(char (&text)[64], int process, std::uint64_t id) {
+  std::snprintf(text, sizeof(text), "emulated-mapped-%d-%llu", process,
+                static_cast<unsigned long long>(id));
+}
+
+bool read_name(int file, int& process, unsigned long long& id) {
+  char link[64], target[128] = {};
+  std::snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+  return readlink(link, target, sizeof(target) - 1) > 0 &&
+         std::sscanf(target, "/memfd:emulated-mapped-%d-%llu", &process, &id) == 2;
+}
+
 }  // namespace
 
 emulation::Mapped emulation::mapped(Address address) {
@@ -90,11 +107,17 @@ extern "C" {
 
 int emulation_create(MemoryHandle* handle, std::size_t bytes, int kinds) {
   if (bytes == 0 || bytes % kGranularity != 0) return kInvalidValue;
-  const int file = memfd_create("emulated", MFD_CLOEXEC);
-  if (file < 0) return kOutOfMemory;
-  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   const std::lock_guard lock(all().mutex);
-  *handle = all().add(file, bytes, kinds);
+  const std::uint64_t id = all().next_id++;
+  char name[64];
+  write_name(name, getpid(), id);
+  const int file = memfd_create(name, MFD_CLOEXEC);
+  if (file < 0) return kOutOfMemory;
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    close(file);
+    return kOutOfMemory;
+  }
+  *handle = all().add(file, bytes, id, kinds);
   return kSuccess;
 }
 
@@ -144,8 +167,19 @@ Status cuMemUnmap(Address address, std::size_t bytes) {
   return kSuccess;
 }
 
-Status cuMemSetAccess(Address address, std::size_t bytes, const MemoryAccess*, std::size_t) {
+// What one GPU may touch, the host may.
+Status cuMemSetAccess(Address address, std::size_t bytes, const MemoryAccess* access,
+                      std::size_t count) {
   if (const Status status = emulation_injected("cuMemSetAccess")) return status;
+  if (!access || count == 0) return kInvalidValue;
+  for (const MemoryAccess& one : std::span(access, count)) {
+    if (one.location != MemoryAccess().location || one.flags != MemoryAccess().flags)
+      return kInvalidValue;
+    if (one.device < 0 || one.device >= emulation::device_count()) return kInvalidDevice;
+  }
+  const std::lock_guard lock(all().mutex);
+  const auto found = all().mappings.find(address);
+  if (found == all().mappings.end() || found->second.bytes != bytes) return kInvalidValue;
   return mprotect(pointer(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
 }
 
@@ -178,26 +212,36 @@ Status cuMemExportToShareableHandle(void* shareable, MemoryHandle handle, int ki
     std::memcpy(shareable, &file, sizeof(file));
     return file < 0 ? kOutOfMemory : kSuccess;
   }
-  const Name name{getpid(), memory.file, memory.bytes};
+  const Name name{getpid(), memory.file, memory.bytes, memory.id};
   std::memcpy(shareable, &name, sizeof(name));
   return kSuccess;
 }
 
 Status cuMemImportFromShareableHandle(MemoryHandle* handle, void* shareable, int kind) {
+  if (emulation::current_ordinal() < 0) return kInvalidContext;
+  Name wanted;
   int file = -1;
   if (kind == kDescriptorHandle) {
     file = dup(static_cast<int>(reinterpret_cast<std::intptr_t>(shareable)));
   } else {
-    Name name;
-    std::memcpy(&name, shareable, sizeof(name));
+    std::memcpy(&wanted, shareable, sizeof(wanted));
     char path[64];
-    std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", static_cast<int>(name.process), name.file);
+    std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", static_cast<int>(wanted.process),
+                  wanted.file);
     file = open(path, O_RDWR | O_CLOEXEC);
   }
-  const off_t bytes = file < 0 ? -1 : lseek(file, 0, SEEK_END);
-  if (bytes <= 0) return kInvalidValue;
+  if (file < 0) return kInvalidHandle;
+  int process = 0;
+  unsigned long long id = 0;
+  const bool lives = read_name(file, process, id) && process != getpid() &&
+                     (kind == kDescriptorHandle || (process == wanted.process && id == wanted.id));
+  const off_t bytes = lseek(file, 0, SEEK_END);
+  if (!lives || bytes <= 0) {
+    close(file);
+    return kInvalidHandle;
+  }
   const std::lock_guard lock(all().mutex);
-  *handle = all().add(file, static_cast<std::size_t>(bytes), kind);
+  *handle = all().add(file, static_cast<std::size_t>(bytes), id, kind);
   return kSuccess;
 }
 }

@@ -34,6 +34,7 @@ using ExecutableHandle = CUgraphExec_st*;  // CUgraphExec
 using MemoryHandle = unsigned long long;   // CUmemGenericAllocationHandle
 
 inline constexpr Status kSuccess = 0;               // CUDA_SUCCESS
+inline constexpr Status kErrorOutOfMemory = 2;      // CUDA_ERROR_OUT_OF_MEMORY
 inline constexpr Status kErrorNoDevice = 100;       // CUDA_ERROR_NO_DEVICE
 inline constexpr Status kErrorInvalidImage = 200;   // CUDA_ERROR_INVALID_IMAGE
 inline constexpr Status kErrorAlreadyMapped = 208;  // CUDA_ERROR_ALREADY_MAPPED
@@ -54,11 +55,10 @@ inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ,
 inline constexpr unsigned kIpcLazyPeerAccess = 1;   // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kBufferId = 7;                 // CU_POINTER_ATTRIBUTE_BUFFER_ID
 inline constexpr int kHostPointer = 4;              // CU_POINTER_ATTRIBUTE_HOST_POINTER
-inline constexpr int kLegacyCapable = 10;    // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
-inline constexpr int kAllowedHandles = 14;   // CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
-inline constexpr int kDescriptorHandle = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-inline constexpr int kFabricHandle = 8;      // CU_MEM_HANDLE_TYPE_FABRIC
-inline constexpr int kUnified = 4;           // CU_MEMORYTYPE_UNIFIED
+inline constexpr int kAllowedHandles = 14;          // CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
+inline constexpr int kDescriptorHandle = 1;         // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kFabricHandle = 8;             // CU_MEM_HANDLE_TYPE_FABRIC
+inline constexpr int kUnified = 4;                  // CU_MEMORYTYPE_UNIFIED
 
 struct MemcpyRows {  // CUDA_MEMCPY2D_v2
   std::size_t from_x = 0, from_y = 0;

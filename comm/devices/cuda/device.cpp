@@ -59,13 +59,13 @@ CudaDevice::CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOption
 CudaDevice::~CudaDevice() = default;
 
 Buffer CudaDevice::allocate(std::int64_t bytes) {
-  Buffer buffer = memory_->allocate(bytes);
+  Buffer buffer = memory_->allocate(bytes, true, [this] { synchronize(options_.deadline); });
   if (options_.poison) queued();
   return buffer;
 }
 
 Buffer CudaDevice::allocate_workspace(std::int64_t bytes) {
-  Buffer buffer = memory_->allocate(bytes, false);
+  Buffer buffer = memory_->allocate(bytes, false, [this] { synchronize(options_.deadline); });
   if (options_.poison) queued();
   return buffer;
 }

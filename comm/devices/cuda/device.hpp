@@ -50,6 +50,7 @@ class CudaDevice final : public Device {
 
   const Stream& compute() const { return *compute_; }
   bool blocking() const { return options_.blocking; }
+  bool holds(const Slice& slice) const { return memory_->holds(slice.data()); }
   bool holds_values(const Slice& slice) const { return memory_->holds_values(slice.data()); }
 
   /// How this rank's host waits until `done`. A transport installs a way of its own,

@@ -42,14 +42,25 @@ Memory::~Memory() {
   ignoring_failure([this] { free_retired(); });
 }
 
-Buffer Memory::allocate(std::int64_t bytes, bool counted) {
+Buffer Memory::allocate(std::int64_t bytes, bool counted, const std::function<void()>& settle) {
   RINGSPAN_REQUIRE(bytes >= 0, "allocate: ", bytes, " bytes; a size is not negative");
   const Current current(gpu_);
-  std::byte* const data = allocator_.allocate(std::max<std::int64_t>(bytes, 1), compute_->handle());
+  const auto take = [&] {
+    return allocator_.allocate(std::max<std::int64_t>(bytes, 1), compute_->handle());
+  };
+  std::byte* data = take();
+  if (!data && settle && allocator_.give_back) {
+    settle();
+    if (allocator_.give_back(compute_->handle())) data = take();
+  }
   if (!data)
     throw Error(ErrorKind::system, concat("allocate: no ", bytes, " bytes of device memory"));
   if (poison_) fill_with_nan(data, bytes);
   if (counted) counters_.add(bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    device_[data] = bytes;
+  }
   return Buffer(data, bytes, [data, bytes, counted, memory = shared_from_this()] {
     if (counted) memory->counters_.subtract(bytes);
     ignoring_failure([&] { memory->release(data, bytes); });
@@ -77,10 +88,14 @@ Buffer Memory::allocate_values(std::int64_t bytes, bool counted) {
   });
 }
 
-bool Memory::holds_values(const std::byte* address) const {
+bool Memory::holds(const std::byte* address) const { return lies_in(device_, address); }
+
+bool Memory::holds_values(const std::byte* address) const { return lies_in(values_, address); }
+
+bool Memory::lies_in(const Sizes& sizes, const std::byte* address) const {
   const std::lock_guard lock(mutex_);
-  const auto after = values_.upper_bound(address);
-  if (after == values_.begin()) return false;
+  const auto after = sizes.upper_bound(address);
+  if (after == sizes.begin()) return false;
   const auto& [first, bytes] = *std::prev(after);
   return address < first + std::max<std::int64_t>(bytes, 1);
 }
@@ -93,6 +108,10 @@ void Memory::fill_with_nan(std::byte* data, std::int64_t bytes) const {
 }
 
 void Memory::release(std::byte* data, std::int64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    device_.erase(data);
+  }
   const Current current(gpu_);
   if (poison_) fill_with_nan(data, bytes);
   allocator_.release(data, bytes, compute_->handle());

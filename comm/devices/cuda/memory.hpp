@@ -20,6 +20,8 @@ namespace ringspan::comm::cuda {
 struct Allocator {
   std::function<std::byte*(std::int64_t bytes, StreamHandle)> allocate;  // null: out of memory
   std::function<void(std::byte*, std::int64_t bytes, StreamHandle)> release;
+  /// Gives what was released, and no queued work uses, back to the driver. False: nothing.
+  std::function<bool(StreamHandle)> give_back = {};
 };
 
 /// Memory of one GPU, in the order of its compute stream: a buffer may be let go of while work that
@@ -29,10 +31,14 @@ class Memory : public std::enable_shared_from_this<Memory> {
   Memory(std::shared_ptr<const Stream> compute, Allocator allocator, bool poison);
   ~Memory();
 
-  /// Device memory; not `counted` if kernels need it for themselves.
-  Buffer allocate(std::int64_t bytes, bool counted = true);
+  /// Device memory; not `counted` if kernels need it for themselves. If there is none, `settle` is
+  /// to wait for what is queued, and memory that was released to be given back first.
+  Buffer allocate(std::int64_t bytes, bool counted = true,
+                  const std::function<void()>& settle = {});
   /// Host memory that the GPU reaches; not `counted` if the library needs it for itself.
   Buffer allocate_values(std::int64_t bytes, bool counted = true);
+  /// Whether it lies in device memory, or in values, that have not been let go of.
+  bool holds(const std::byte* address) const;
   bool holds_values(const std::byte* address) const;
 
   MemoryUse use() const { return counters_.use(); }
@@ -47,6 +53,9 @@ class Memory : public std::enable_shared_from_this<Memory> {
     void* data;
   };
 
+  using Sizes = std::map<const std::byte*, std::int64_t>;  // [first byte]
+
+  bool lies_in(const Sizes& sizes, const std::byte* address) const;
   void fill_with_nan(std::byte* data, std::int64_t bytes) const;
   void release(std::byte* data, std::int64_t bytes);
   void retire(std::byte* data);
@@ -58,7 +67,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   const bool poison_;
   MemoryCounters counters_;
   mutable std::mutex mutex_;  // of what follows
-  std::map<const std::byte*, std::int64_t> values_;
+  Sizes device_, values_;
   std::list<Retired> retired_;
 };
 

@@ -2,7 +2,6 @@
 #include "comm/transports/cuda_ipc/connection.hpp"
 
 #include <iterator>
-#include <map>
 #include <utility>
 
 #include "comm/devices/cuda/copy.hpp"
@@ -76,21 +75,13 @@ Lanes::Side Connection::side(const Message& message) const {
 }
 
 bool Connection::room(const Operation& operation) const {
-  for (const auto* messages : {&operation.recvs, &operation.sends}) {
-    std::map<int, std::int64_t> first;  // number, [peer]
-    for (const Message& message : *messages) {
-      if (message.number - first.try_emplace(message.peer, message.number).first->second >=
-          Lanes::kSlots)
-        throw Error(ErrorKind::not_available,
-                    concat("cuda_ipc: more than ", Lanes::kSlots,
-                           " messages from one rank to another in one operation"));
+  for (const auto* messages : {&operation.recvs, &operation.sends})
+    for (const Message& message : *messages)
       if (!lanes_->room(side(message), message.number)) return false;
-    }
-  }
   return true;
 }
 
-// What is not of the pool, and what stands in for it, the operation holds until it is over.
+// What stands in for memory that is not of the pool, the operation holds until it is over.
 void Connection::show(Operation& operation, const Message& message, Half& half) const {
   const Slice& slice = message.slice;
   half.place = {.process = process_,
@@ -101,7 +92,6 @@ void Connection::show(Operation& operation, const Message& message, Half& half) 
                 .row_bytes = slice.row_bytes,
                 .stride = slice.stride};
   if (slice.bytes() == 0 || pool_->describe(slice.data(), half.place)) return;
-  operation.held.push_back(std::make_shared<const Buffer>(slice.buffer));
   if (!apart_ || message.peer == rank_) return;
   if (auto handle = export_allocation(*gpu_, slice, descriptors_, half.place)) {
     operation.held.push_back(std::move(handle));

@@ -38,10 +38,10 @@ class Flags {
 /// copies on the transfer stream, what it receives on a second one, so that both directions move at
 /// once.
 ///
-/// Other processes are let into memory of the pool, and into any other that can be exported; what
-/// cannot goes through some of the pool. What another rank may touch lives until it no longer does:
-/// the pool's as long as this connection, any other as long as the host has not seen the operation
-/// over.
+/// Other processes are let into memory of the pool, and into any other that is mapped and can be
+/// exported; the rest goes through some of the pool. What another rank may touch lives until it no
+/// longer does: the pool's as long as this connection, any other as long as the host has not seen
+/// the operation over.
 class Connection final : public streams::Connection {
  public:
   /// What it takes to reach ranks that are other processes.
@@ -56,6 +56,7 @@ class Connection final : public streams::Connection {
              std::optional<Apart> apart);
   cuda::Allocator allocator() const override { return pool_->allocator(); }
   bool ready() const override { return !aborted_; }
+  std::int64_t most_messages() const override { return Lanes::kSlots; }
   bool room(const Operation& operation) const override;
   std::optional<Error> announce(Operation& operation) override;
   bool has_met(const Operation& operation, const Message& message) const override;

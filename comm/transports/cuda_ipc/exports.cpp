@@ -50,12 +50,6 @@ std::shared_ptr<const void> export_allocation(const cuda::Gpu& gpu, const Slice&
                                               bool descriptors, Place& place) {
   const cuda::Current current(gpu);
   if (!find_allocation(gpu, slice, place)) return nullptr;
-  const std::shared_ptr<const void> nothing_to_hold = std::make_shared<const int>(0);
-  if (attribute(gpu, cuda::kLegacyCapable, place.base) != 0 &&
-      gpu.api().export_memory(&place.handle, place.base) == cuda::kSuccess) {
-    place.kind = HandleKind::legacy;
-    return nothing_to_hold;
-  }
   const int kinds = attribute(gpu, cuda::kAllowedHandles, place.base);
   if (int file = -1; descriptors && (kinds & cuda::kDescriptorHandle) != 0 &&
                      export_mapped(gpu, cuda::kDescriptorHandle, &file, place.base)) {
@@ -66,7 +60,7 @@ std::shared_ptr<const void> export_allocation(const cuda::Gpu& gpu, const Slice&
   if ((kinds & cuda::kFabricHandle) != 0 &&
       export_mapped(gpu, cuda::kFabricHandle, place.handle.bytes, place.base)) {
     place.kind = HandleKind::fabric;
-    return nothing_to_hold;
+    return std::make_shared<const int>(0);  // nothing to hold
   }
   return nullptr;
 }

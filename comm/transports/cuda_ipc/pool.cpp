@@ -36,7 +36,8 @@ cuda::Allocator Pool::allocator() {
       },
       [pool = shared_from_this()](std::byte* data, std::int64_t bytes, cuda::StreamHandle stream) {
         pool->put(data, bytes, stream);
-      }};
+      },
+      [pool = shared_from_this()](cuda::StreamHandle stream) { return pool->give_back(stream); }};
 }
 
 std::shared_ptr<std::byte> Pool::allocate(std::int64_t bytes) {
@@ -75,15 +76,24 @@ void Pool::put(std::byte* data, std::int64_t bytes, cuda::StreamHandle stream) {
   free_[{stream, size_of_block(bytes)}].push_back(data);
 }
 
-// The driver's pool lets the other GPUs of this process in; it exports nothing to others.
+// Null: memory is out, and giving some back may help.
+//
+// The driver's pool lets the other GPUs of this process in; it exports nothing to others. What it
+// gives while a graph is captured is the graph's.
 std::byte* Pool::make(std::int64_t bytes, cuda::StreamHandle stream) {
   const cuda::Current current(*gpu_);
   const cuda::Api& api = gpu_->api();
+  int capturing = 0;
+  if (stream) gpu_->check(api.is_capturing(stream, &capturing), "cuStreamIsCapturing");
+  RINGSPAN_REQUIRE(capturing == 0, "allocate: ", bytes,
+                   " bytes for messages cannot be part of a graph; allocate them before");
   cuda::Address address = 0;
   if (exported_) {
     gpu_->check(api.allocate_exportable(&address, bytes), "cuMemAlloc");
   } else {
-    gpu_->check(api.allocate(&address, bytes, stream), "cuMemAllocAsync");
+    const cuda::Status status = api.allocate(&address, bytes, stream);
+    if (status == cuda::kErrorOutOfMemory) return nullptr;
+    gpu_->check(status, "cuMemAllocAsync");
   }
   auto* const data = reinterpret_cast<std::byte*>(address);
   try {
@@ -93,6 +103,21 @@ std::byte* Pool::make(std::int64_t bytes, cuda::StreamHandle stream) {
     throw;
   }
   return data;
+}
+
+bool Pool::give_back(cuda::StreamHandle stream) {
+  if (exported_) return false;
+  const cuda::Current current(*gpu_);
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (auto& [kind, free] : free_) {
+    if (kind.first != stream) continue;
+    for (; !free.empty(); free.pop_back(), any = true) {
+      gpu_->check(gpu_->api().release(address(free.back()), stream), "cuMemFreeAsync");
+      blocks_.erase(free.back());
+    }
+  }
+  return any;
 }
 
 Pool::Block Pool::share(cuda::Address address, std::int64_t bytes) const {

@@ -15,9 +15,10 @@
 namespace ringspan::comm::cuda_ipc {
 
 /// Device memory that other ranks can be let into. Blocks that have been released are kept for the
-/// same stream and never go back to the driver before the pool itself goes: freeing may wait for
-/// the GPU, nobody may free what another process has open, and after a failure, which ends waits
-/// out of order, another GPU may still be about to use what this one has let go of.
+/// same stream: freeing may wait for the GPU, nobody may free what another process has open, and
+/// after a failure, which ends waits out of order, another GPU may still be about to use what this
+/// one has let go of. They go back to the driver with the pool, or, if they are not exported, when
+/// memory is out and all that was queued has run without a failure.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   /// `exported`: the others are other processes.
@@ -46,6 +47,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::byte* take(std::int64_t bytes, cuda::StreamHandle stream);
   void put(std::byte* data, std::int64_t bytes, cuda::StreamHandle stream);
   std::byte* make(std::int64_t bytes, cuda::StreamHandle stream);
+  bool give_back(cuda::StreamHandle stream);
   Block share(cuda::Address address, std::int64_t bytes) const;
 
   const std::shared_ptr<const cuda::Gpu> gpu_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "comm/devices/cuda/memory.hpp"
@@ -9,8 +11,8 @@
 namespace ringspan::comm::streams {
 
 /// How one rank's messages get to the other GPUs: all that differs between one transport of this
-/// kind and another. Used by the rank's thread, except for idle() and abort(), which a watchdog
-/// calls, too.
+/// kind and another. Used by the rank's thread, except for ready(), idle() and abort(), which a
+/// watchdog calls, too.
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -22,7 +24,9 @@ class Connection {
   /// rank is at fault, system for any other failure, also of what runs on the GPU.
   virtual bool ready() const = 0;
 
-  /// Whether the operation can be announced already. Throws not_available if it never can.
+  /// From one rank to another in one operation.
+  virtual std::int64_t most_messages() const { return std::numeric_limits<std::int64_t>::max(); }
+  /// Whether the operation can be announced already.
   virtual bool room(const Operation&) const { return true; }
   /// Lets the other sides see this rank's halves, and gives these their `place`. Returns what does
   /// not fit with a half seen so.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -50,9 +51,24 @@ void Engine::connect() {
   connected_ = true;
 }
 
-void Engine::require_no_capture(std::string_view operation) const {
-  RINGSPAN_REQUIRE(!device_.compute().capturing(), operation,
+void Engine::require_no_capture(std::string_view operation, std::int64_t sequence) {
+  const bool capturing =
+      watched(operation, sequence, [this] { return device_.compute().capturing(); });
+  RINGSPAN_REQUIRE(!capturing, operation,
                    ": messages cannot be part of a graph; ranks agree anew on each");
+}
+
+void Engine::require_room(std::string_view operation, std::span<const Send> sends,
+                          std::span<const Recv> recvs) const {
+  std::map<int, std::int64_t> out, in;  // [rank of the group]
+  std::int64_t most = 0;
+  for (const Send& send : sends) most = std::max(most, ++out[send.to]);
+  for (const Recv& recv : recvs) most = std::max(most, ++in[recv.from]);
+  if (most > connection_->most_messages())
+    throw Error(
+        ErrorKind::not_available,
+        concat(operation, ": ", most, " messages from one rank to another; in one operation ",
+               connection_->most_messages(), " can be"));
 }
 
 std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
@@ -87,14 +103,24 @@ void Engine::take_over(Operation& operation, std::span<Send> sends, std::span<Re
   operation.record = recorder_.post({operation.channel->id, operation.sequence, operation.name});
   for (Send& send : sends) {
     const int peer = members[send.to];
+    keep(operation, send.slice);
     operation.sends.push_back({peer, std::move(send.slice), true, sent_[peer]++});
     recorder_.sends(peer, operation.sends.back().slice.bytes());
   }
   for (Recv& recv : recvs) {
     const int peer = members[recv.from];
+    keep(operation, recv.slice);
     operation.recvs.push_back({peer, std::move(recv.slice), false, awaited_[peer]++});
     recorder_.receives(peer, operation.recvs.back().slice.bytes());
   }
+}
+
+// What the caller brings may be freed as soon as nobody holds it, whatever is queued. So may what
+// the host can look at, after a failure has ended waits out of order.
+void Engine::keep(Operation& operation, const Slice& slice) const {
+  const bool stays = device_.holds(slice) && !hub_->options().debug.reachable;
+  if (slice.bytes() > 0 && !stays)
+    operation.held.push_back(std::make_shared<const Buffer>(slice.buffer));
 }
 
 // A half that does not fit is reported before it is queued.
@@ -133,6 +159,7 @@ void Engine::poll() {
   hub_->beat(rank_);
   require_working();
   watched("", -1, [this] {
+    if (device_.compute().capturing()) return;
     retire();
     connection_->ready();
   });

@@ -53,7 +53,10 @@ class Engine {
   /// Throws the first failure of the world, if there is one.
   void require_working();
   /// Throws invalid_argument where a graph is captured.
-  void require_no_capture(std::string_view operation) const;
+  void require_no_capture(std::string_view operation, std::int64_t sequence);
+  /// Throws not_available if these are more messages than the connection takes at once.
+  void require_room(std::string_view operation, std::span<const Send> sends,
+                    std::span<const Recv> recvs) const;
   void delay_for_debugging();
 
   /// The rank's function has ended: waits for what is queued, and throws what has failed there.
@@ -73,6 +76,7 @@ class Engine {
   using Predicate = std::function<bool()>;
 
   void take_over(Operation& operation, std::span<Send> sends, std::span<Recv> recvs);
+  void keep(Operation& operation, const Slice& slice) const;
   void announce(Operation& operation);
   void count(const Operation& operation);
   void queue(Operation& operation);

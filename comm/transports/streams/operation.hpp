@@ -42,7 +42,7 @@ struct Operation {
   std::vector<Message> sends, recvs;
   cuda::Event ready;  // the compute stream has got to where it was posted
   cuda::Event over;   // all its messages have been sent and received
-  std::vector<std::shared_ptr<const void>> held;  // what the connection needs until it is over
+  std::vector<std::shared_ptr<const void>> held;  // what its messages need until it is over
   bool settled = false;                           // the compute stream comes after it
   bool finished = false;                          // seen to be over
 };

@@ -12,6 +12,27 @@
 
 namespace ringspan::comm::streams {
 
+/// An operation that, where a graph is captured, is not waited for, and stays as it is.
+class StreamRequest final : public Request::Pending {
+ public:
+  StreamRequest(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
+      : engine_(engine), operation_(operation), pending_(std::move(engine), std::move(operation)) {}
+
+  bool test() override {
+    engine_->require_no_capture(operation_->name, operation_->sequence);
+    return pending_.test();
+  }
+  void wait() override {
+    engine_->require_no_capture(operation_->name, operation_->sequence);
+    pending_.wait();
+  }
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<const Operation> operation_;
+  PendingOperation<Engine, Operation> pending_;
+};
+
 /// One rank of one group: checks arguments and turns ranks of the group into ranks of the world;
 /// the rank's engine does the rest.
 class StreamTransport final : public Transport {
@@ -25,12 +46,12 @@ class StreamTransport final : public Transport {
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) override {
     engine_->require_working();
     require_valid(operation, sends, recvs, size(), false);
-    engine_->require_no_capture(operation);
+    engine_->require_room(operation, sends, recvs);
+    engine_->require_no_capture(operation, channel_->posted[rank_]);
     engine_->delay_for_debugging();
     auto posted = engine_->post(channel_, channel_->posted[rank_]++, operation, sends, recvs);
     if (posted->done()) return {};
-    using Pending = PendingOperation<Engine, Operation>;
-    return Request(std::make_unique<Pending>(engine_, std::move(posted)));
+    return Request(std::make_unique<StreamRequest>(engine_, std::move(posted)));
   }
 
   std::shared_ptr<Transport> group(std::span<const int> ranks) override {
