@@ -162,7 +162,11 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
 }
 
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation) {
+#ifdef __SANITIZE_ADDRESS__
+  const int step = 3;
+#else
   const int step = on_threads() ? 1 : 3;  // processes take their time
+#endif
   for (int repetition = 0; repetition < kRepetitions; repetition += step) {
     const int ranks = 2 + repetition % 4;
     if (!enough_processes(ranks)) continue;
