@@ -220,6 +220,7 @@ def theme(ink, faint, background):
             "orient": "top",
             "symbolSize": 80,
             "columnPadding": 14,
+            "columns": 7,
             "symbolStrokeWidth": 1.5,
             "labelLimit": 260,
         },

@@ -4,6 +4,7 @@
 import pytest
 import synthetic_rows
 from conftest import report
+from report_page import columns
 
 SCHEDULES = synthetic_rows.SCHEDULES
 REFUSAL = "ulysses: 8 heads cannot be cut for 16 ranks; use at most 8"
@@ -99,9 +100,26 @@ def test_marks_lie_inside_their_figure_and_have_a_size(path, open_page):
 
 
 def test_no_text_of_a_figure_is_cut_off(path, open_page):
-    page = open_page(path)
+    expect_whole_texts(open_page(path))
+
+
+def test_a_legend_of_all_schedules_is_not_cut_off(tmp_path, open_page):
+    rows = [
+        synthetic_rows.row(sequence_length=length) | {"schedule": name}
+        for length in (1024, 2048)
+        for name in columns.SCHEDULES
+    ]
+    csv = synthetic_rows.write(tmp_path / "all.csv", rows)
+    assert report(csv, "-o", tmp_path / "report.html").returncode == 0
+    page = open_page(tmp_path / "report.html")
+    for name in columns.SCHEDULES:
+        assert page.locator("svg text").get_by_text(name, exact=True).count() > 0, name
+    expect_whole_texts(page)
+
+
+def expect_whole_texts(page):
     for name in figures(page):
-        frame = page.locator(f"#{name} svg").bounding_box()
+        frame = page.locator(f"#{name}").bounding_box()  # which may be narrower than its picture
         for text in page.eval_on_selector_all(
             f"#{name} svg text",
             """all => all.map((one) => {
