@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "attention/kernels/cuda/attention_launch.hpp"
 #include "comm/devices/cuda/device.hpp"
 #include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
@@ -159,7 +160,9 @@ KeyBlocks one_key_block(const Problem& problem) {
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store) {
   LocalResults results = Computation(family, problem, inputs, blocks, store)();
-  results.rounded_weights = family == "cuda" || family == "cudnn";
+  const Shape& shape = problem.shape;
+  results.rounded_weights = (family == "cuda" || family == "cudnn") &&
+                            cuda::kernel_dim(shape.dtype, shape.head_dim, shape.value_dim) > 0;
   return results;
 }
 
