@@ -9,6 +9,12 @@ if(RINGSPAN_WERROR)
   target_compile_options(ringspan_build_flags INTERFACE -Werror)
 endif()
 
+# Joined sources let the compiler's memory grow; to search it for garbage costs a twelfth of the build and frees little.
+if(RINGSPAN_JOIN_SOURCES AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(ringspan_build_flags INTERFACE "SHELL:--param ggc-min-expand=1000"
+                                                        "SHELL:--param ggc-min-heapsize=1048576")
+endif()
+
 # Sanitizers: low optimisation and little debug information keep the builds short; the sub-checks of
 # undefined left out double the build time and find what the address sanitizer finds too.
 if(RINGSPAN_SANITIZE STREQUAL "address")

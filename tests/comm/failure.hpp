@@ -35,14 +35,9 @@ struct FaultyRank {
 void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
                    const RankFunction& operation);
 
-#ifdef __SANITIZE_THREAD__
-inline constexpr int kRepetitions = 7;  // a thousand faults of all operations, in half the time
-#else
-inline constexpr int kRepetitions = 15;
-#endif
-
-/// The same `kRepetitions` times, a third of that on processes and under the address sanitizer,
-/// with a deadline of 50 ms: 2 to 5 ranks, each time another rank at fault in another post.
+/// The same seven times, which makes over a thousand faults of all operations and schedules, and
+/// three times on processes and under the address sanitizer, with a deadline of 50 ms: 2 to 5
+/// ranks, each time another rank at fault in another post.
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation);
 
 }  // namespace ringspan::comm::test

@@ -5,6 +5,7 @@ import os
 import subprocess
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -63,12 +64,15 @@ class LaunchScriptsTest(unittest.TestCase):
 
     def test_an_mpirun_that_stays_when_its_ranks_have_gone_is_killed_and_no_other(self):
         stays = "import subprocess, time\nrank = subprocess.Popen(['sleep', '0.5'])\ntime.sleep(60)"
-        self.play("mpirun", f'exec python3 -c "{stays}"')  # it does not even reap its rank
-        run = self.script("ending_mpirun", "mpirun")
-        self.assertEqual(run.returncode, 137)
-        self.assertEqual(run.stderr, "ending_mpirun: all ranks have ended, mpirun has not; it is killed\n")
-        self.play("mpirun", "sleep 11.5\nexit 3")  # with a rank that runs for long
-        self.assertEqual(self.script("ending_mpirun", "mpirun").returncode, 3)
+        self.play("stays", f'exec python3 -c "{stays}"')  # it does not even reap its rank
+        self.play("ends", "sleep 11.5\nexit 3")  # with a rank that runs for long
+        with ThreadPoolExecutor() as both:
+            stayed, ended = both.map(lambda name: self.script("ending_mpirun", name), ("stays", "ends"))
+        self.assertEqual((ended.returncode, ended.stderr), (3, ""))
+        self.assertEqual(stayed.returncode, 137)
+        self.assertEqual(
+            stayed.stderr, "ending_mpirun: all ranks have ended, mpirun has not; it is killed\n"
+        )
 
     def test_ways_to_other_nodes_stay_children_of_mpirun(self):
         self.play("mpirun", "echo $OMPI_MCA_orte_leave_session_attached $OMPI_MCA_plm_rsh_num_concurrent")
