@@ -75,7 +75,11 @@ void require_used(const Axes& axes, const std::vector<Point>& points) {
     });
     RINGSPAN_REQUIRE(!given || used, option, ": none of the schedules of this sweep has it");
   };
+  const bool real = std::any_of(points.begin(), points.end(),
+                                [](const Point& point) { return !point.simulated(); });
   for (const Axis<std::string>& axis : axes.names) {
+    RINGSPAN_REQUIRE(real || axis.member != &Point::device,
+                     "--device: simulated ranks have the GPUs of --cluster; leave it out");
     require("--layout", axis.member == &Point::layout, &ScheduleEntry::takes_layout);
     require("--placement", axis.member == &Point::placement, &ScheduleEntry::takes_ulysses_degree);
     require("--all-to-all", axis.member == &Point::all_to_all, &ScheduleEntry::takes_all_to_all);

@@ -15,7 +15,7 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   Session& session = Session::instance(options.deadline);
   processes::launch(options, body, session.bootstrap(),
                     [&](const Bootstrap& bootstrap, double deadline) {
-                      return make_mpi_wire(session, bootstrap, deadline);
+                      return make_mpi_wire(session, session.tags(), bootstrap, deadline);
                     });
   session.set_patience(options.deadline);
 }

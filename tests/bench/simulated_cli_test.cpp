@@ -192,6 +192,9 @@ TEST_F(SimulatedCliTest, BadInputIsRefusedInOneLine) {
   refused({"--transport", "simulated", "--cluster", "h801"}, "--cluster: unknown cluster 'h801'");
   refused({"--transport", "simulated", "--cluster", "h800", "--check"},
           "--check: simulated ranks have no data");
+  for (const char* device : {"cuda", "host"})
+    refused({"--transport", "simulated", "--cluster", "h800", "--device", device},
+            "--device: simulated ranks have the GPUs of --cluster; leave it out");
   refused({"--transport", "simulated", "--cluster", "h800", "--kernel", "cpu"},
           "kernel cpu works on data, and simulated ranks have none");
   refused({"--transport", "simulated", "--cluster", "h800", "--hop", "reference"},

@@ -13,6 +13,7 @@
 #include "comm/transports/processes/launch.hpp"
 #include "comm/transports/ucx/ucx_wire.hpp"
 #include "tests/comm/forked_ranks.hpp"
+#include "tests/comm/forwarding_wire.hpp"
 #include "tests/comm/streams.hpp"
 #include "tests/emulation/faults.hpp"
 
@@ -31,33 +32,14 @@ constexpr int kIllegalAddress = 700;  // CUDA_ERROR_ILLEGAL_ADDRESS
 constexpr auto kSlow = std::chrono::milliseconds(150);
 
 /// A wire that says whether it takes memory of GPUs.
-class SayingWire final : public processes::Wire {
+class SayingWire final : public test::ForwardingWire {
  public:
   SayingWire(std::unique_ptr<Wire> wire, bool reaches)
-      : wire_(std::move(wire)), reaches_(reaches) {}
+      : ForwardingWire(std::move(wire)), reaches_(reaches) {}
 
-  int rank() const override { return wire_->rank(); }
-  int size() const override { return wire_->size(); }
-  std::int64_t tags() const override { return wire_->tags(); }
   bool reaches_gpus() const override { return reaches_; }
-  std::unique_ptr<processes::Transfer> send(int to, std::int64_t tag,
-                                            std::span<const std::byte> bytes) override {
-    return wire_->send(to, tag, bytes);
-  }
-  std::unique_ptr<processes::Transfer> receive(int from, std::int64_t tag,
-                                               std::span<std::byte> bytes) override {
-    return wire_->receive(from, tag, bytes);
-  }
-  bool send_notice(int to, std::span<const std::byte> bytes) override {
-    return wire_->send_notice(to, bytes);
-  }
-  std::optional<processes::Notice> receive_notice() override { return wire_->receive_notice(); }
-  void progress() override { wire_->progress(); }
-  std::string lost(int rank) const override { return wire_->lost(rank); }
-  void fail() override { wire_->fail(); }
 
  private:
-  const std::unique_ptr<Wire> wire_;
   const bool reaches_;
 };
 

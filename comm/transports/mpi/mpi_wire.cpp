@@ -72,9 +72,12 @@ class MpiTransfer final : public Transfer {
 
 class MpiWire final : public Wire {
  public:
-  /// `first_tag` is that of notices; those of messages follow.
-  MpiWire(Session& session, std::int64_t first_tag)
-      : session_(session), first_tag_(first_tag), outgoing_(session.size()) {
+  /// `first_tag` is that of notices; those of messages follow, to below `tags`.
+  MpiWire(Session& session, std::int64_t first_tag, std::int64_t tags)
+      : session_(session),
+        first_tag_(first_tag),
+        tags_(tags - first_tag - 1),
+        outgoing_(session.size()) {
     session_.use_tag(first_tag);
     receive_next_notice();
   }
@@ -98,7 +101,7 @@ class MpiWire final : public Wire {
     return false;  // there is no way to ask
 #endif
   }
-  std::int64_t tags() const override { return session_.tags() - first_tag_ - 1; }
+  std::int64_t tags() const override { return tags_; }
 
   std::unique_ptr<Transfer> send(int to, std::int64_t tag,
                                  std::span<const std::byte> bytes) override {
@@ -172,7 +175,7 @@ class MpiWire final : public Wire {
   }
 
   Session& session_;
-  const std::int64_t first_tag_;
+  const std::int64_t first_tag_, tags_;
   std::array<std::byte, kLargestNotice> incoming_;
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::deque<Notice> notices_;
@@ -181,17 +184,17 @@ class MpiWire final : public Wire {
 
 }  // namespace
 
-std::unique_ptr<Wire> make_mpi_wire(Session& session, const Bootstrap& bootstrap, double deadline) {
+std::unique_ptr<Wire> make_mpi_wire(Session& session, std::int64_t tags, const Bootstrap& bootstrap,
+                                    double deadline) {
   const std::int64_t mine = session.first_unused_tag();
   std::vector<std::int64_t> all(bootstrap.size);
   bootstrap.all_gather(reinterpret_cast<const std::byte*>(&mine),
                        reinterpret_cast<std::byte*>(all.data()), sizeof mine, deadline);
   const std::int64_t first = *std::max_element(all.begin(), all.end());
-  if (first + 1 >= session.tags())
-    throw Error(ErrorKind::not_available,
-                concat("mpi: this process's launches have used up the ", session.tags(),
-                       " tags of MPI; start a new process"));
-  return std::make_unique<MpiWire>(session, first);
+  if (first + 1 >= tags)
+    throw Error(ErrorKind::not_available, concat("mpi: this process's launches have used up the ",
+                                                 tags, " tags of MPI; start a new process"));
+  return std::make_unique<MpiWire>(session, first, tags);
 }
 
 }  // namespace ringspan::comm::mpi

@@ -6,24 +6,9 @@
 #include "comm/devices/host.hpp"
 #include "comm/transports/diagnosis/clock.hpp"
 #include "comm/transports/processes/engine.hpp"
+#include "comm/transports/processes/parts.hpp"
 
 namespace ringspan::comm::processes {
-namespace {
-
-// Bytes that each part but the last carries of a message of `parts` parts: no two numbers of parts
-// begin alike, so that a wrong size shows in the first part or in the last.
-std::int64_t part_bytes(std::int64_t parts) {
-  constexpr std::int64_t kPage = 4096;
-  return parts == 1 ? Wire::kLargestMessage : Wire::kLargestMessage - kPage * parts;
-}
-
-std::int64_t parts_of(std::int64_t bytes) {
-  std::int64_t parts = 1;
-  while (parts * part_bytes(parts) < bytes) ++parts;
-  return parts;
-}
-
-}  // namespace
 
 std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
                                         std::string_view name, std::span<Send> sends,
@@ -177,12 +162,12 @@ void Engine::cut(Direction& direction, Message& message, Start start) {
   };
   if (options_.debug.ledger)
     add(reinterpret_cast<std::byte*>(message.header), sizeof(Header), true);
-  const std::int64_t bytes = message.slice.bytes(), largest = part_bytes(parts_of(bytes));
-  std::int64_t begin = 0;
-  do {
-    add(message.memory() + begin, std::min(largest, bytes - begin), false);
-    begin += largest;
-  } while (begin < bytes);
+  const std::int64_t bytes = message.slice.bytes();
+  const Parts parts = parts_of(bytes, wire_->largest_message());
+  for (std::int64_t part = 0; part < parts.count; ++part) {
+    const std::int64_t begin = std::min(part * parts.bytes, bytes);
+    add(message.memory() + begin, std::min(parts.bytes, bytes - begin), false);
+  }
 }
 
 }  // namespace ringspan::comm::processes

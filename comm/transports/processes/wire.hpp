@@ -39,14 +39,16 @@ struct Notice {
 /// Messages match in the order posted per peer and tag. Never blocks.
 class Wire {
  public:
-  static constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  // bytes
-  static constexpr std::int64_t kLargestNotice = 1024;                    // bytes
+  static constexpr std::int64_t kLargestNotice = 1024;  // bytes
 
   virtual ~Wire() = default;
 
   virtual int rank() const = 0;  // in the world
   virtual int size() const = 0;
   virtual std::int64_t tags() const = 0;  // messages bear tags from 0 to below this
+
+  /// Bytes, as parts_of() takes them; MPI counts them in an int.
+  virtual std::int64_t largest_message() const { return std::int64_t{1} << 30; }
 
   /// Whether the memory may be a GPU's.
   virtual bool reaches_gpus() const { return false; }
