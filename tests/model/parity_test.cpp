@@ -101,7 +101,7 @@ TEST(ParityTest, EveryScheduleOnAnyNumberOfRanks) {
       setup.schedule = schedule;
       expect_parity(setup, 1e-12);
       setup.config.dtype = DType::f32;
-      if (ranks == 3) expect_parity(setup, 1e-6);
+      if (ranks == 3 && !kSanitized) expect_parity(setup, 1e-6);
     }
   }
 }
