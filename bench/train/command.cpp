@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -24,6 +25,9 @@ namespace ringspan::bench {
 namespace {
 
 std::string read(const TrainOptions& options) {
+  std::error_code ignored;  // what cannot be looked at cannot be read either
+  RINGSPAN_REQUIRE(!std::filesystem::is_directory(options.text, ignored), "--text: cannot read ",
+                   options.text, ": it is a directory");
   std::ifstream stream(options.text, std::ios::binary);
   RINGSPAN_REQUIRE(stream, "--text: cannot read ", options.text);
   std::string text((std::istreambuf_iterator<char>(stream)), {});
@@ -37,6 +41,7 @@ TrainOptions alone(TrainOptions options) {
   options.mesh = {};
   options.schedule = "ring";
   options.inner_ring = options.head_groups = 0;
+  options.backward.clear();
   options.hop = comm::Hop::copy;
   return options;
 }
@@ -109,6 +114,8 @@ NewCsv::Fields header() {
           "schedule",
           "inner_ring",
           "head_groups",
+          "placement",
+          "backward",
           "kernel",
           "recompute",
           "offload",
@@ -133,6 +140,12 @@ NewCsv::Fields header() {
           "bytes_sent_per_rank"};
 }
 
+std::string placement(const TrainOptions& options) {
+  if (!attention::schedule_entry(options.schedule).takes_ulysses_degree) return "";
+  return options.mesh.placement == attention::Placement::ring_inner ? "ring_inner"
+                                                                    : "ulysses_inner";
+}
+
 /// `one` is the same step on one rank, or null.
 NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
                       const TrainedStep* one) {
@@ -148,6 +161,8 @@ NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
           options.schedule,
           options.inner_ring ? std::to_string(options.inner_ring) : "",
           options.head_groups ? std::to_string(options.head_groups) : "",
+          placement(options),
+          options.backward,
           options.kernel,
           std::string(name(memory.recompute)),
           std::to_string(memory.offload),

@@ -17,6 +17,8 @@ constexpr OptionEntry kEntries[] = {
     {"--schedule", "of attention [zigzag; ulysses or usp where the mesh says so]"},
     {"--inner-ring", "double_ring, usp: ranks of an inner ring [those of a node; usp: one ring]"},
     {"--head-groups", "ulysses_overlapped, usp: groups that heads move in [4; usp: 1]"},
+    {"--placement", "usp: neighbouring ranks: ulysses_inner, ring_inner [ulysses_inner]"},
+    {"--backward", "of rings: what travels in the backward pass: kv, q, automatic [kv]"},
     {"--kernel", "of attention: cpu, reference, reproducible, linear [cpu; of fp64 reference]"},
     {"--transport", "how bytes move between ranks [threads]"},
     {"--hop", "how a ring's hop in one address space goes: copy, reference [copy]"},
@@ -50,6 +52,8 @@ struct Name {
   std::string_view name;
 };
 constexpr Name kHops[] = {{"copy"}, {"reference"}};
+constexpr Name kPlacements[] = {{"ulysses_inner"}, {"ring_inner"}};
+constexpr Name kBackward[] = {{"kv"}, {"q"}, {"automatic"}};
 constexpr Name kKernels[] = {{"cpu"}, {"reference"}, {"reproducible"}, {"linear"}};
 
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
@@ -145,6 +149,17 @@ void read_attention(const Texts& texts, TrainOptions& options) {
                      " has none; ulysses_overlapped and usp have");
     options.head_groups = static_cast<int>(texts.integer("--head-groups", ""));
   }
+  if (texts.has("--placement")) {
+    RINGSPAN_REQUIRE(schedule.takes_ulysses_degree, "--placement: ", schedule.name,
+                     " has none; usp has");
+    const bool ring_inner = texts.one_of("--placement", "", kPlacements) == "ring_inner";
+    if (ring_inner) options.mesh.placement = attention::Placement::ring_inner;
+  }
+  RINGSPAN_REQUIRE(schedule.takes_backward || !texts.has("--backward"),
+                   "--backward: ", schedule.name,
+                   " has one form; ring, striped, zigzag, double_ring and usp have "
+                   "two");
+  if (schedule.takes_backward) options.backward = texts.one_of("--backward", "kv", kBackward);
   const bool wide = options.config.dtype == attention::DType::f64;
   options.kernel = texts.one_of("--kernel", wide ? "reference" : "cpu", kKernels);
   RINGSPAN_REQUIRE(!wide || options.kernel == "reference" || options.kernel == "linear",
@@ -180,9 +195,14 @@ TrainOptions train_options(const OptionTexts& given) {
   options.config = config_of(texts, options.length);
   model::require_valid(options.config, options.mesh.tensor);
   read_attention(texts, options);
+  const auto tiles = [&](std::string_view option) {
+    const std::int64_t count = texts.integer(option, "1");
+    RINGSPAN_REQUIRE(count <= options.length, option, ": ", count, " tiles of the ", options.length,
+                     " tokens of --seq; there is at least one in each");
+    return count;
+  };
   options.memory = {parsed(texts, "--recompute", "none", model::recompute), texts.has("--offload"),
-                    texts.integer("--mlp-tiles", "1"), texts.has("--blockwise"),
-                    texts.integer("--loss-tiles", "1")};
+                    tiles("--mlp-tiles"), texts.has("--blockwise"), tiles("--loss-tiles")};
   options.optimizer.learning_rate =
       number("--learning-rate", texts.text("--learning-rate", "0.001"), 0);
   options.text = texts.text("--text", (share_folder() / "texts" / "alice.txt").string());

@@ -97,7 +97,8 @@ VARIANT = [
     "ranks_per_node",
 ]
 
-# A colour and a point shape for each schedule, the same on every page.
+# A colour and a point shape for each schedule, the same on every page. Points are filled: shapes
+# without an area ("stroke") would not be seen.
 SCHEDULES = {
     "ring": ("#0072B2", "circle"),
     "striped": ("#4DA8DA", "square"),
@@ -106,9 +107,9 @@ SCHEDULES = {
     "usp": ("#D55E00", "triangle-down"),
     "all_gather_kv": ("#CC79A7", "cross"),
     "double_ring": ("#7A5195", "triangle-right"),
-    "bidirectional_ring": ("#44AA99", "wedge"),
+    "bidirectional_ring": ("#44AA99", "diamond"),
     "dist_flash": ("#8C6D31", "triangle-left"),
-    "ring_self_attention": ("#7F7F7F", "stroke"),
+    "ring_self_attention": ("#7F7F7F", "cross"),
     "ulysses_overlapped": ("#B2182B", "circle"),
     "halo": ("#5E3C99", "square"),
 }

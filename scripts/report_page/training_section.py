@@ -62,11 +62,7 @@ def picture(runs):
 
 COLUMNS = {
     "run": lambda name, run: name,
-    "model": lambda name, run: f"{run.about['variant']}, {run.about['dtype']}",
-    "transport": lambda name, run: run.about["transport"],
     "ranks": lambda name, run: run.about["ranks"],
-    "tokens of a sample": lambda name, run: tokens(run.about["sequence_length"]),
-    "recomputed": lambda name, run: run.about["recompute"],
     "steps": lambda name, run: f"{len(run.steps)}",
     "first loss": lambda name, run: f"{run.steps[0]['loss']:.4f}",
     "last loss": lambda name, run: f"{run.steps[-1]['loss']:.4f}",
@@ -79,6 +75,10 @@ COLUMNS = {
     "activations per rank, MiB": lambda name, run: (
         f"{max(step['activation_bytes_per_rank'] for step in run.steps) / MIB:.2f}"
     ),
+    "model": lambda name, run: f"{run.about['variant']}, {run.about['dtype']}",
+    "transport": lambda name, run: run.about["transport"],
+    "tokens of a sample": lambda name, run: tokens(run.about["sequence_length"]),
+    "recomputed": lambda name, run: run.about["recompute"],
     "machine": lambda name, run: run.about["machine"],
     "commit": lambda name, run: run.about["commit"],
 }

@@ -53,8 +53,14 @@ TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--dtype", "bf16"}, "a model computes in fp32 or fp64, not in bf16");
   expect_refused({"train", "--recompute", "some"}, "known are none, selective, selective_plus");
   expect_refused({"train", "--mlp-tiles", "0"}, "--mlp-tiles: 0 is too small; the least is 1");
+  expect_refused({"train", "--seq", "37", "--loss-tiles", "38"},
+                 "--loss-tiles: 38 tiles of the 37 tokens of --seq");
+  expect_refused({"train", "--placement", "ring_inner"}, "--placement: zigzag has none; usp has");
+  expect_refused({"train", "--schedule", "halo", "--backward", "q"}, "--backward: halo has one");
+  expect_refused({"train", "--backward", "v"}, "known are kv, q, automatic");
   expect_refused({"train", "--steps", "1,2"}, "--steps: takes one value");
   expect_refused({"train", "--text", path("none")}, "--text: cannot read ");
+  expect_refused({"train", "--text", path("")}, ": it is a directory");
   expect_refused({"train", "--seq", "1Mi"}, "bytes; a sample of --seq takes 1048576");
   expect_refused({"train", "--ulysses-degree", "2"}, "unknown option '--ulysses-degree'");
 }
@@ -98,6 +104,16 @@ TEST_F(TrainCliTest, AttentionIsReproducible) {
   EXPECT_THAT(printed({"--mesh", "tensor=2"}), HasSubstr(": 1 of 4 outputs"));
 }
 
+// LoongTrain's double ring, context first; BurstAttention's backward pass.
+TEST_F(TrainCliTest, EveryFormOfAScheduleTrains) {
+  const Outcome outcome =
+      train({"--steps", "2", "--mesh", "ulysses=2,ring=4", "--inner-ring", "2", "--placement",
+             "ring_inner", "--backward", "q", "--compare", "--csv", path("e.csv")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("largest difference: "));
+  EXPECT_THAT(text("e.csv"), HasSubstr(",8,usp,2,,ring_inner,q,cpu,"));
+}
+
 TEST_F(TrainCliTest, OtherKernelsTrainToo) {
   const Outcome outcome = train({"--steps", "2", "--kernel", "linear", "--compare"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -111,9 +127,9 @@ TEST_F(TrainCliTest, WritesARowPerStep) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const std::string csv = text("a.csv");
   EXPECT_THAT(csv, StartsWith("machine,commit,variant,dtype,transport,mesh,ranks,schedule,"));
-  EXPECT_THAT(csv,
-              HasSubstr(",gpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,,,cpu,full,1,3,1,2,"
-                        "37,4,1,24,8,4,0.001,1,1,"));
+  EXPECT_THAT(
+      csv, HasSubstr(",gpt,fp32,threads,\"ulysses=2,replicate=2\",4,ulysses,,,,,cpu,full,1,3,1,2,"
+                     "37,4,1,24,8,4,0.001,1,1,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 3);
   expect_refused({"train", "--csv", path("a.csv")}, "a.csv exists; give another name");
 }

@@ -100,6 +100,26 @@ TEST(ParityTest, EveryScheduleOnAnyNumberOfRanks) {
       setup.mesh = sequence_mesh(schedule, ranks);
       setup.schedule = schedule;
       expect_parity(setup, 1e-12);
+      setup.config.dtype = DType::f32;
+      if (ranks == 3 && !kSanitized) expect_parity(setup, 1e-6);
+    }
+  }
+}
+
+// LoongTrain, head first and context first; BurstAttention's backward pass.
+TEST(ParityTest, TwoRingsInEitherPlacementAndBothFormsOfTheBackwardPass) {
+  if (!comm::test::enough_processes(8)) return;
+  for (const auto placement :
+       {attention::Placement::ulysses_inner, attention::Placement::ring_inner}) {
+    for (const auto backward : {attention::BackwardForm::kv, attention::BackwardForm::q}) {
+      TrainingSetup setup{tiny(Variant::llama, DType::f64)};
+      setup.memory.recompute = Recompute::selective_plus;
+      setup.mesh = {.ulysses = 2, .ring = 4, .placement = placement};
+      setup.schedule = "usp";
+      setup.inner_ring = 2;
+      setup.backward = backward;
+      expect_parity(setup, 1e-12);
+      if (kSanitized) return;
     }
   }
 }

@@ -63,6 +63,8 @@ std::unique_ptr<attention::Schedule> schedule_of(const Mesh& mesh, const Trainin
   const attention::ScheduleEntry& schedule = attention::schedule_entry(setup.schedule);
   attention::ScheduleOptions options;
   if (schedule.takes_ulysses_degree) options = mesh.schedule_options();
+  options.inner_ring = setup.inner_ring;
+  options.backward = setup.backward;
   options.resends =
       schedule.takes_all_to_all && setup.memory.recompute == Recompute::selective_plus;
   return attention::make_schedule(setup.schedule, mesh.sequence(), kernels, options);

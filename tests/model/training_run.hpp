@@ -37,6 +37,8 @@ struct TrainingSetup {
   MeshShape mesh = {};
   std::string schedule = "ring";
   int steps = 0;  // of training; the gradient is that of the first step
+  int inner_ring = 0;
+  attention::BackwardForm backward = attention::BackwardForm::kv;
 };
 
 struct Outcome {

@@ -103,7 +103,7 @@ def test_no_text_of_a_figure_is_cut_off(path, open_page):
     expect_whole_texts(open_page(path))
 
 
-def test_a_legend_of_all_schedules_is_not_cut_off(tmp_path, open_page):
+def test_all_schedules_have_marks_that_are_seen_and_a_whole_legend(tmp_path, open_page):
     rows = [
         synthetic_rows.row(sequence_length=length) | {"schedule": name}
         for length in (1024, 2048)
@@ -115,6 +115,15 @@ def test_a_legend_of_all_schedules_is_not_cut_off(tmp_path, open_page):
     for name in columns.SCHEDULES:
         assert page.locator("svg text").get_by_text(name, exact=True).count() > 0, name
     expect_whole_texts(page)
+    for name in figures(page):
+        for width, height in page.eval_on_selector_all(
+            f"#{name} {MARKS}",
+            """all => all.map((one) => {
+                const box = one.getBoundingClientRect();
+                return [box.width, box.height];
+            })""",
+        ):
+            assert width > 4 and height > 4, name
 
 
 def expect_whole_texts(page):
