@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -68,17 +67,6 @@ std::unique_ptr<CsvReporter> open_csv(const SweepOptions& options) {
   return std::make_unique<CsvReporter>(options.csv);
 }
 
-std::vector<std::size_t> missing_points(const std::vector<Point>& points,
-                                        const std::vector<Cells>& rows) {
-  std::set<std::string> done;
-  for (const Cells& row : rows) done.insert(key(row));
-  std::vector<std::size_t> missing;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (done.count(key(points[i])) == 0) missing.push_back(i);
-  }
-  return missing;
-}
-
 }  // namespace
 
 SweepRows::SweepRows(const SweepOptions& options, const std::vector<Point>& points,
@@ -89,13 +77,23 @@ SweepRows::SweepRows(const SweepOptions& options, const std::vector<Point>& poin
       gpu_(first_gpu(points)),
       reporter_(open_csv(options)),
       finished_(reporter_ ? read_csv(options.csv) : std::vector<Cells>()),
-      missing_(missing_points(points, finished_)),
-      progress_(missing_.size(), hosts.nodes().size() == 1),
-      legal_(!finished_.empty()) {}
+      held_(held_points(unmeasured(), finished_)),
+      progress_(held_.missing.size(), hosts.nodes().size() == 1),
+      legal_(!finished_.empty()) {
+  if (held_.elsewhere == 0) return;
+  spdlog::warn("{} holds {} of these points from another machine or commit; they stay as they are",
+               options.csv, held_.elsewhere);
+}
+
+std::vector<Cells> SweepRows::unmeasured() const {
+  std::vector<Cells> rows;
+  for (const Point& point : points_) rows.push_back(cells(empty_row(point)));
+  return rows;
+}
 
 std::optional<std::size_t> SweepRows::next() {
-  for (; at_ < missing_.size(); ++at_) {
-    const Point& point = points_[missing_[at_]];
+  for (; at_ < held_.missing.size(); ++at_) {
+    const Point& point = points_[held_.missing[at_]];
     progress_.begin(point);
     try {
       if (point.simulated()) {
@@ -103,7 +101,7 @@ std::optional<std::size_t> SweepRows::next() {
       } else {
         require_memory(point);
       }
-      return missing_[at_];
+      return held_.missing[at_];
     } catch (const Error&) {
       add(refused(point, std::current_exception()));
     }
@@ -112,7 +110,7 @@ std::optional<std::size_t> SweepRows::next() {
 }
 
 void SweepRows::record(const Outcome& outcome) {
-  const Point& point = points_[missing_[at_++]];
+  const Point& point = points_[held_.missing[at_++]];
   add(outcome.measurement ? judged(point, *outcome.measurement) : refused(point, outcome.failure));
 }
 
@@ -288,7 +286,7 @@ int SweepRows::interrupt() {
 int SweepRows::finish() {
   progress_.clear_line();
   RINGSPAN_REQUIRE(legal_ || refusal_.empty(), refusal_);
-  if (missing_.empty()) spdlog::info("{} already holds every point", options_.csv);
+  if (held_.missing.empty()) spdlog::info("{} already holds every point", options_.csv);
   return failed_ ? kExitFailed : kExitOk;
 }
 

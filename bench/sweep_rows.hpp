@@ -13,6 +13,7 @@
 #include "bench/gpu_machine.hpp"
 #include "bench/hosts.hpp"
 #include "bench/rows/csv_reporter.hpp"
+#include "bench/rows/held_points.hpp"
 #include "bench/rows/progress.hpp"
 #include "bench/run/measure.hpp"
 
@@ -49,6 +50,7 @@ class SweepRows {
   const comm::Cluster& cluster(const Point& point) const;
   void require_memory(const Point& point) const;
   Row empty_row(const Point& point) const;
+  std::vector<Cells> unmeasured() const;
   Row judged(const Point& point, const Measurement& measurement);
   std::string judged_speed(const Point& point, const Result& result);
   Row refused(const Point& point, const std::exception_ptr& reason);
@@ -61,8 +63,8 @@ class SweepRows {
   const std::optional<GpuMachine> gpu_;
   const std::unique_ptr<CsvReporter> reporter_;  // before the rows that are read: it holds the lock
   std::vector<Cells> finished_;
-  const std::vector<std::size_t> missing_;  // of points
-  std::size_t at_ = 0;                      // of missing
+  const HeldPoints held_;
+  std::size_t at_ = 0;  // of those missing
   std::vector<Row> waiting_;
   Progress progress_;
   double peak_gflops_ = 0;  // of one core

@@ -180,10 +180,10 @@ fs::path folder() { return share_folder() / "clusters"; }
 fs::path file_of(const std::string& given) {
   if (given.find('/') != std::string::npos || given.ends_with(".toml")) return given;
   const std::vector<std::string> known = known_clusters();
-  std::string names;
-  for (const std::string& name : known) names += concat(names.empty() ? "" : ", ", name);
+  RINGSPAN_REQUIRE(!known.empty(), "--cluster: the clusters that come with the program are not in ",
+                   folder().string(), "; move share with bin, or give a file");
   RINGSPAN_REQUIRE(std::find(known.begin(), known.end(), given) != known.end(),
-                   "--cluster: unknown cluster '", given, "'; known are ", names,
+                   "--cluster: unknown cluster '", given, "'; known are ", name_list(known),
                    ", and files (with a slash or .toml in the name)");
   return folder() / (given + ".toml");
 }

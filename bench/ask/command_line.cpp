@@ -29,10 +29,10 @@ void require_command(std::span<const char* const> arguments, std::span<const Com
 std::string complaint(const CLI::ParseError& error) {
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
-    text = text.substr(0, text.find(':')) + ": give it once, with one value or a comma list";
-  }
-  return text;
+  if (!dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return text;
+  const std::size_t colon = text.find(':');
+  if (colon == text.npos) return "--" + text.substr(0, text.find(' ')) + ": takes no value";
+  return text.substr(0, colon) + ": give it once, with one value or a comma list";
 }
 
 /// CLI11 would name what it does not know in the wrong order and nothing that it knows.
@@ -58,7 +58,7 @@ CommandLine parse_command_line(std::span<const char* const> arguments,
   CommandLine line;
   CLI::App app("Sequence-parallel attention, measured.", "ringspan");
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("ringspan ") + kCommit);
+  app.set_version_flag("--version", concat("ringspan ", kVersion, ", commit ", kCommit));
   OptionTexts texts;
   for (const Command& command : commands) {
     CLI::App* parser = app.add_subcommand(std::string(command.name), std::string(command.help));
@@ -66,7 +66,7 @@ CommandLine parse_command_line(std::span<const char* const> arguments,
     for (const OptionEntry& option : command.options) {
       const std::string name(option.name), help(option.help);
       if (option.flag) {
-        parser->add_flag(name, help);
+        parser->add_flag(name, help)->disable_flag_override();  // or --check=false would set it
       } else {
         parser->add_option(option.letter.empty() ? name : concat(option.letter, ",", name),
                            texts[name], help);

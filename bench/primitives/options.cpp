@@ -76,6 +76,7 @@ PrimitiveOptions primitive_options(const OptionTexts& texts) {
   if (texts.count("--primitive") > 0)
     options.primitives = chosen(texts, "--primitive", "", primitives());
   options.transports = chosen(texts, "--transport", "threads", comm::backends());
+  for (const std::string& transport : options.transports) require_measurable(transport);
   options.ranks = axis(texts, "--ranks", "2", 2, kMostRanks);
   options.bytes = axis(texts, "--bytes", "4Ki:64Mi:x4", kLabelBytes, kMostBytes);
   const int pretended = comm::launch_options_from_environment().ranks_per_node;

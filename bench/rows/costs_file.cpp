@@ -83,12 +83,16 @@ Json read_list(const std::string& file) {
 }  // namespace
 
 std::string summary(const ProbedCosts& probed) {
-  std::string text = fmt::format("{}, {} ranks on {} nodes of {}: ", probed.transport, probed.ranks,
-                                 probed.nodes, probed.ranks_per_node);
+  const auto counted = [](int count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string text = concat(probed.transport, ", ", counted(probed.ranks, "rank"), " on ",
+                            counted(probed.nodes, "node"), " of ", probed.ranks_per_node, ": ");
   if (probed.nodes > 1) text += concat("between nodes ", link_text(probed.costs.inter_node), "; ");
   if (probed.ranks_per_node > 1)
     text += concat("inside ", link_text(probed.costs.intra_node), "; ");
-  return concat(text, "so hierarchical all-to-alls pay ", comm::text(ranges(probed)),
+  if (probed.ranks > 1) text += "so ";
+  return concat(text, "hierarchical all-to-alls pay ", comm::text(ranges(probed)),
                 probed.costs.trials.count > 0 ? ", by trials" : "");
 }
 

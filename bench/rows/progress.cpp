@@ -11,7 +11,7 @@ namespace ringspan::bench {
 namespace {
 
 constexpr const char* kLine =
-    "{:>9}  {:<9} {:<13} {:<10} {:<8} {:<5} {:>5} {:>9} {:>7} {:>11} {:>11} {:>8}  {}\n";
+    "{:>9}  {:<9} {:<19} {:<10} {:<8} {:<5} {:>5} {:>9} {:>6} {:>11} {:>11} {:>9}  {:<6}  {}\n";
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
@@ -50,7 +50,7 @@ void Progress::end(const Row& row) {
   clear_line();
   if (done_++ == 0) {
     fmt::print(kLine, "", "transport", "schedule", "layout", "pass", "dtype", "ranks", "tokens",
-               "heads", "median", "exposed", "GFLOP/s", "status");
+               "heads", "median", "exposed", "GF/s/rank", "mask", "status");
   }
   const Point& point = row.point;
   std::string median, exposed, gflops;
@@ -63,7 +63,7 @@ void Progress::end(const Row& row) {
   }
   fmt::print(kLine, fmt::format("{}/{}", done_, total_), point.transport, point.schedule,
              point.layout, point.pass, point.dtype, point.ranks, point.sequence_length, point.heads,
-             median, exposed, gflops, row.status);
+             median, exposed, gflops, point.mask, row.status);
   std::fflush(stdout);
 }
 

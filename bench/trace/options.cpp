@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/schedule.hpp"
 #include "bench/ask/sweep_options.hpp"
 #include "comm/error.hpp"
 
@@ -26,13 +27,18 @@ void require_one(std::string_view option, const Values& values) {
 }  // namespace
 
 std::span<const OptionEntry> trace_option_entries() {
+  static const std::string schedules =
+      name_list(attention::schedules(), &attention::ScheduleEntry::name) + " [zigzag]";
   static const std::vector<OptionEntry> entries = [] {
-    std::vector<OptionEntry> result{kOutput};
-    const std::span<const OptionEntry> sweep = sweep_option_entries();
-    std::copy_if(sweep.begin(), sweep.end(), std::back_inserter(result), [](const auto& entry) {
-      return std::find(std::begin(kOfSweepsOnly), std::end(kOfSweepsOnly), entry.name) ==
-             std::end(kOfSweepsOnly);
-    });
+    // Where sweeps have several values.
+    std::vector<OptionEntry> result{
+        kOutput, {"--schedule", schedules}, {"--ranks", "number of ranks [2]"}};
+    for (const OptionEntry& entry : sweep_option_entries()) {
+      const auto same = [&](const OptionEntry& other) { return other.name == entry.name; };
+      const bool of_sweeps = std::find(std::begin(kOfSweepsOnly), std::end(kOfSweepsOnly),
+                                       entry.name) != std::end(kOfSweepsOnly);
+      if (!of_sweeps && std::none_of(result.begin(), result.end(), same)) result.push_back(entry);
+    }
     return result;
   }();
   return entries;
@@ -46,7 +52,7 @@ TraceOptions trace_options(OptionTexts texts) {
   TraceOptions options;
   options.output = output == texts.end() ? "trace.json" : output->second;
   RINGSPAN_REQUIRE(!options.output.empty(), kOutput.name, ": the file name is empty");
-  texts.try_emplace("--schedule", "zigzag");  // where sweeps have several
+  texts.try_emplace("--schedule", "zigzag");
   texts.try_emplace("--ranks", "2");
   SweepOptions sweep = sweep_options(texts);
   for (const auto& axis : sweep.axes.names) require_one(axis.option, axis.values);

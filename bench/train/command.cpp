@@ -68,6 +68,16 @@ class Printer {
     std::fflush(stdout);
   }
 
+  /// False if a loss is no finite number: then nothing was learned from there on.
+  bool finite(const std::vector<TrainedStep>& steps) const {
+    for (const TrainedStep& step : steps) {
+      if (std::isfinite(step.loss)) continue;
+      fmt::print("the loss of step {} is no finite number\n", step.step);
+      return false;
+    }
+    return true;
+  }
+
   /// Against the same steps on one rank; false if they are nothing to compare.
   bool compare(const std::vector<TrainedStep>& many, const std::vector<TrainedStep>& one) const {
     fmt::print("\n{:>5} {:>14} {:>14} {:>12}\n", "step", fmt::format("{} ranks", options_.ranks()),
@@ -234,9 +244,11 @@ int train(const TrainOptions& options, const Processes& processes) {
     csv->append(fields(options, step, options.compare ? &one[many.size() - 1] : nullptr));
   };
   here([&] { train_on(options.transport, options, text, report); });
-  const std::string compared = processes.told_by_first(
-      [&] { return std::string(!options.compare || printer.compare(many, one) ? "" : "failed"); });
-  return compared.empty() ? kExitOk : kExitFailed;
+  const std::string judged = processes.told_by_first([&] {
+    const bool right = options.compare ? printer.compare(many, one) : printer.finite(many);
+    return std::string(right ? "" : "failed");
+  });
+  return judged.empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace ringspan::bench

@@ -97,6 +97,12 @@ VARIANT = [
     "ranks_per_node",
 ]
 
+# Shapes that Vega lacks, as SVG paths from -1 to 1: a star of six points and a slanted cross.
+STAR = "M0,-1L.29,-.5L.87,-.5L.58,0L.87,.5L.29,.5L0,1L-.29,.5L-.87,.5L-.58,0L-.87,-.5L-.29,-.5Z"
+SLANTED_CROSS = (
+    "M-.8,-.4L-.4,-.8L0,-.4L.4,-.8L.8,-.4L.4,0L.8,.4L.4,.8L0,.4L-.4,.8L-.8,.4L-.4,0Z"
+)
+
 # A colour and a point shape for each schedule, the same on every page. Points are filled: shapes
 # without an area ("stroke") would not be seen.
 SCHEDULES = {
@@ -107,9 +113,9 @@ SCHEDULES = {
     "usp": ("#D55E00", "triangle-down"),
     "all_gather_kv": ("#CC79A7", "cross"),
     "double_ring": ("#7A5195", "triangle-right"),
-    "bidirectional_ring": ("#44AA99", "diamond"),
+    "bidirectional_ring": ("#44AA99", STAR),
     "dist_flash": ("#8C6D31", "triangle-left"),
-    "ring_self_attention": ("#7F7F7F", "cross"),
+    "ring_self_attention": ("#7F7F7F", SLANTED_CROSS),
     "ulysses_overlapped": ("#B2182B", "circle"),
     "halo": ("#5E3C99", "square"),
 }

@@ -32,6 +32,10 @@ TEST_F(CliInputTest, RefusesBadInputInOneLine) {
   expect_refused({"sweep", "again"}, "unknown option 'again'");
   expect_refused({"sweep", "--ranks"}, "--ranks");
   expect_refused({"sweep", "--ranks", "1", "--ranks", "2"}, "--ranks: give it once");
+  for (const char* flag : {"--check=false", "--check=5", "--sinks=no", "--resume=0"}) {
+    const std::string given = flag;
+    expect_refused({"sweep", given}, given.substr(0, given.find('=')) + ": takes no value");
+  }
   expect_refused({"sweep", "--ranks", "1,"}, "--ranks: '1,' has an empty item");
   expect_refused({"sweep", "--ranks", "0"}, "--ranks: 0 is too small; the least is 1");
   expect_refused({"sweep", "--ranks", "100000"}, "--ranks: 100000 is too large");
@@ -124,7 +128,8 @@ TEST_F(CliInputTest, InfoAndHelpSayWhatThereIs) {
   const std::string help = run({"sweep", "--help"}).out;
   EXPECT_THAT(help, HasSubstr("--ulysses-degree"));
   for (const auto& entry : attention::schedules()) EXPECT_THAT(help, HasSubstr(entry.name));
-  EXPECT_THAT(run({"--version"}).out, StartsWith("ringspan "));
+  EXPECT_THAT(run({"--version"}).out,
+              testing::MatchesRegex("ringspan [0-9]+\\.[0-9]+\\.[0-9]+, commit .+\n"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/rows/csv_reader.hpp"
+#include "bench/rows/csv_reporter.hpp"
 #include "comm/launch.hpp"
 #include "tests/bench/command.hpp"
 
@@ -60,6 +61,14 @@ TEST_F(CliTest, ResumeMeasuresOnlyWhatIsMissing) {
   EXPECT_EQ(nothing.status, 0);
   EXPECT_THAT(nothing.err, HasSubstr("already holds every point"));
   EXPECT_EQ(text("a.csv"), all);
+
+  for (Cells& row : read_csv(path("a.csv"))) {
+    row[column("machine")] = "another";
+    CsvReporter(path("c.csv")).append(row);
+  }
+  const Outcome elsewhere = tiny({"--schedule", "ring", "--csv", path("c.csv"), "--resume"});
+  EXPECT_EQ(elsewhere.status, 0);
+  EXPECT_THAT(elsewhere.err, HasSubstr("c.csv holds 2 of these points from another machine"));
 
   write("b.csv", all.substr(0, all.find('\n') + 1));  // a header without rows
   EXPECT_EQ(tiny({"--schedule", "ring", "--csv", path("b.csv"), "--resume"}).status, 0);

@@ -14,6 +14,7 @@
 #include "bench/rows/csv_columns.hpp"
 #include "bench/rows/csv_reader.hpp"
 #include "bench/rows/csv_reporter.hpp"
+#include "bench/rows/held_points.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -109,6 +110,22 @@ TEST_F(CsvTest, EveryAxisIsPartOfTheKey) {
     const bool axis = i >= column("transport") && i <= column("mask");
     EXPECT_EQ(key(other) != before, axis) << kColumns[i];
   }
+}
+
+TEST_F(CsvTest, PointsThatAreThereAreHeldWhoeverMeasuredThem) {
+  Cells held = cells(refused_row()), missing = held, of_both = held;
+  missing[column("ranks")] += "0";
+  of_both[column("heads")] += "0";
+  const std::vector<Cells> points{missing, held, of_both};
+  Cells of_another = held, of_both_elsewhere = of_both;
+  of_another[column("commit")] += "x";
+  of_both_elsewhere[column("machine")] += "x";
+  const HeldPoints here = held_points(points, std::vector{held, of_both_elsewhere, of_both});
+  EXPECT_EQ(here.missing, std::vector<std::size_t>{0});
+  EXPECT_EQ(here.elsewhere, 0u);
+  const HeldPoints there = held_points(points, std::vector{of_another, of_both_elsewhere});
+  EXPECT_EQ(there.missing, std::vector<std::size_t>{0});
+  EXPECT_EQ(there.elsewhere, 2u);
 }
 
 TEST_F(CsvTest, RefusesOtherColumnsAndBrokenLines) {

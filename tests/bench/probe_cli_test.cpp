@@ -25,6 +25,8 @@ TEST_F(ProbeCommandTest, SaysNothingOfLinksThatAreNotThere) {
   const Outcome outcome = run({"probe", "--seconds", "0.1"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("between nodes")), HasSubstr("inside a node")));
+  EXPECT_THAT(run({"probe", "--ranks", "1", "--seconds", "0.1"}).out,
+              HasSubstr("threads, 1 rank on 1 node of 1: hierarchical all-to-alls pay at no size"));
 }
 
 TEST_F(ProbeCommandTest, WritesAClusterOfWhatItMeasured) {
@@ -44,6 +46,8 @@ TEST_F(ProbeCommandTest, RefusesBadInputWithOneLineBeforeItMeasures) {
   expect_refused({"probe", "--seconds", "0"}, "--seconds");
   expect_refused({"probe", "--seconds", "1e9"}, "the most is 3600");
   expect_refused({"probe", "--transport", "pigeon"}, "threads");
+  expect_refused({"probe", "--transport", "simulated"},
+                 "--transport: simulated moves no bytes whose time could be measured");
   expect_refused({"probe", "--json", path("no/costs.json")}, "cannot write");
   write("rows.csv", "a,b\n");
   expect_refused({"probe", "--cluster", path("rows.csv")}, "must end in .toml");

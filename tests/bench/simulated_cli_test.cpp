@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -179,6 +180,13 @@ TEST_F(SimulatedCliTest, ClustersThatCannotHoldTheRanksAreRefused) {
       simulated({"--seq", "1Ki", "--schedule", "ring", "--ranks", "16,17"}, path("small.toml"));
   EXPECT_EQ(cell(rows.at(0), "status"), "ok");
   EXPECT_THAT(cell(rows.at(1), "status"), HasSubstr("17 ranks, but it holds 2 nodes of 8"));
+}
+
+TEST_F(SimulatedCliTest, AProgramThatWasMovedAloneSaysWhatItLacks) {
+  std::filesystem::copy_file(RINGSPAN_COMMAND, path("alone"));
+  launcher_ = {"/bin/sh", "-c", "exec \"$0\" sweep --transport simulated --cluster h800",
+               path("alone")};
+  expect_refused({}, "--cluster: the clusters that come with the program are not in ");
 }
 
 TEST_F(SimulatedCliTest, BadInputIsRefusedInOneLine) {

@@ -21,7 +21,9 @@ namespace ringspan::bench {
 namespace trace_cli_test {
 
 using Json = nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using Words = std::vector<std::string>;
 
 class TraceCliTest : public CommandTest {
@@ -139,6 +141,12 @@ TEST_F(TraceCliTest, VirtualTimeHasTheSameTracksAndIsTheSameAgain) {
             (std::set<std::string>{"all_to_all", "ring_exchange", "kv_gradients"}));
   EXPECT_FALSE(spans(trace, "wait").empty());
   EXPECT_EQ(traced(point), trace);
+}
+
+TEST_F(TraceCliTest, HelpNamesTheOnePointThatIsTraced) {
+  const std::string help = run({"trace", "--help"}).out;
+  EXPECT_THAT(help, AllOf(HasSubstr("halo [zigzag]\n"), HasSubstr("number of ranks [2]\n"),
+                          Not(HasSubstr("[these]")), Not(HasSubstr("[1,2]"))));
 }
 
 TEST_F(TraceCliTest, BadInputIsRefusedInOneLine) {

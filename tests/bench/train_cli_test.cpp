@@ -140,6 +140,12 @@ TEST_F(TrainCliTest, ARunThatIsRefusedLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(path("c.csv")));
 }
 
+TEST_F(TrainCliTest, ALossThatIsNoNumberIsAFailure) {
+  const Outcome outcome = train({"--steps", "3", "--learning-rate", "1e30"});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::EndsWith("the loss of step 2 is no finite number\n"));
+}
+
 TEST_F(TrainCliTest, LossesThatAreNoNumbersCannotBeCompared) {
   const Outcome outcome =
       train({"--steps", "4", "--learning-rate", "1e30", "--compare", "--csv", path("d.csv")});

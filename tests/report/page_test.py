@@ -265,6 +265,9 @@ def test_the_table_sorts_and_narrows(path, open_page):
     )  # what was not measured comes last
     page.locator("#rows input").fill("zigzag backward")
     assert len(lengths()) == 9 and set(table(page, "#rows table", "schedule")) == {"zigzag"}
+    shown = page.locator("#rows th").all_text_contents()
+    assert {"schedule", "median_s"} <= set(shown)
+    assert not {"head_dim", "mask", "max_abs_error"} & set(shown)  # the same in all rows
     page.locator("#rows button", has_text="all columns").click()
     assert page.locator("#rows th").count() == len(synthetic_rows.COLUMNS) + 1  # and the file
 

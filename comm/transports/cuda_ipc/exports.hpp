@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "comm/buffer.hpp"
 #include "comm/devices/cuda/gpu.hpp"
 #include "comm/transports/cuda_ipc/lanes.hpp"
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/error.hpp"
+
 namespace ringspan::comm::cuda_ipc {
 namespace {
 

@@ -19,9 +19,12 @@ function setTheme(name) {
 function buildTables() {
   const allColumns = report.columns.map((column) => column.name);
   const indices = report.rows.map((_, row) => row);
+  // What is the same in all rows would push the figures out of sight.
+  const differs = (name) => indices.some((row) => field(row, name) !== field(0, name));
+  const main = MAIN_COLUMNS.filter((name) => name === "schedule" || indices.length === 1 || differs(name));
   const failed = indices.filter((row) => field(row, "status") !== "ok");
   const make = (id, rows, columns) => new RowTable(document.querySelector(`#${id} .table`), { rows, columns, allColumns, name: id });
-  const tables = [make("rows", indices, MAIN_COLUMNS)];
+  const tables = [make("rows", indices, main)];
   if (failed.length > 0) tables.push(make("failed", failed, FAILED_COLUMNS));
   else document.getElementById("failed").remove();
   return tables;
