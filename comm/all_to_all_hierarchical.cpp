@@ -2,7 +2,8 @@
 // All-to-all between nodes first. What a rank has for all ranks of another node travels as one
 // message to its counterpart there, which passes the parts on inside its node. A stage takes the
 // nodes of some neighbouring distances, so that one stage is passed on while the next is still on
-// the network; within a stage, what goes to one rank is one message.
+// the network; within a stage, what goes to one rank is one message. Joined, the messages are those
+// of stages of one node each, which no rank has to pack or unpack, and posts those of one stage.
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -67,6 +68,23 @@ std::optional<Slice> one_run(const std::vector<Slice>& parts) {
   return run;
 }
 
+void append(std::vector<Copy>& copies, const std::vector<Copy>& others) {
+  copies.insert(copies.end(), others.begin(), others.end());
+}
+
+/// All of them as one, which posts their messages together.
+AllToAllStage joined(std::vector<AllToAllStage> stages) {
+  AllToAllStage one;
+  for (AllToAllStage& stage : stages) {
+    append(one.pack, stage.pack);
+    one.outer.append(std::move(stage.outer));
+    append(one.repack, stage.repack);
+    one.inner.append(std::move(stage.inner));
+    append(one.unpack, stage.unpack);
+  }
+  return one;
+}
+
 class Planner {
  public:
   Planner(const Communicator& comm, std::span<const Slice> send, std::span<const Slice> recv)
@@ -83,13 +101,14 @@ class Planner {
     require_agreement();
   }
 
-  AllToAllPlan plan(int stages) const {
+  AllToAllPlan plan(const AllToAllChoice& choice) const {
     AllToAllPlan plan;
-    for (int stage = 0; stage < stages; ++stage) {
-      const Part distances = split_evenly(nodes_.count() - 1, stages, stage);
+    for (int stage = 0; stage < choice.stages; ++stage) {
+      const Part distances = split_evenly(nodes_.count() - 1, choice.stages, stage);
       plan.stages.push_back(
           plan_stage(static_cast<int>(distances.first) + 1, static_cast<int>(distances.count)));
     }
+    if (choice.joined) plan.stages = {joined(std::move(plan.stages))};
     // Together with others of their kind: alone they would only hold up the host.
     const bool alone = plan.stages.empty();
     Batch& own = alone ? plan.own : plan.stages.front().outer;
@@ -249,8 +268,8 @@ class Planner {
 }  // namespace
 
 AllToAllPlan plan_hierarchical(const Communicator& comm, std::span<const Slice> send,
-                               std::span<const Slice> recv, int stages) {
-  return Planner(comm, send, recv).plan(stages);
+                               std::span<const Slice> recv, const AllToAllChoice& choice) {
+  return Planner(comm, send, recv).plan(choice);
 }
 
 }  // namespace ringspan::comm
