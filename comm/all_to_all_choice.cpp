@@ -6,7 +6,9 @@
 //   hierarchical  4 K p + ax + ai + (L-1) (oi(s) + K oi((N-1) s / K)) + max(X, I)
 //                 + min(X, I) / K
 // in K stages (each packs, posts twice and takes out what is for this rank), where & adds, or takes
-// the larger if messages cost a rank nothing while their bytes move. On the network that is
+// the larger if messages cost a rank nothing while their bytes move; then all posts but one also
+// pass while messages do, unless they take longer. Long messages have an ax or ai of their own. On
+// the network that is
 // X = (N-1) ox(L s) & (N-1) L bx s, inside the node I = N (L-1) bi s + (N-1) (L+1) c s: passing on,
 // packing and taking out. If a stage brings more than one node, its messages are packed and
 // unpacked once more, K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap
@@ -34,9 +36,10 @@ namespace {
 double direct_seconds(const MessageCosts& costs, double bytes, double nodes, double ranks) {
   const LinkCosts &inter = costs.inter_node, &intra = costs.intra_node;
   const double far = (nodes - 1) * ranks, near = ranks - 1;
-  return 2 * costs.per_operation + std::max(inter.latency, intra.latency) +
-         costs.together(far * inter.message(bytes) + near * intra.message(bytes),
-                        std::max(far * inter.per_byte, near * intra.per_byte) * bytes);
+  return costs.posted(
+      2, std::max(inter.latency_of(bytes), intra.latency_of(bytes)) +
+             costs.together(far * inter.message(bytes) + near * intra.message(bytes),
+                            std::max(far * inter.per_byte, near * intra.per_byte) * bytes));
 }
 
 double hierarchical_seconds(const MessageCosts& costs, double bytes, double nodes, double ranks,
@@ -51,8 +54,11 @@ double hierarchical_seconds(const MessageCosts& costs, double bytes, double node
                         ((nodes - 1) * (ranks + 1) + repacked) * costs.copy_per_byte * bytes;
   const double messages =
       intra.message(bytes) + stages * intra.message((nodes - 1) / stages * bytes);
-  return (several ? 5 : 4) * posted * costs.per_operation + inter.latency + intra.latency +
-         (ranks - 1) * messages + std::max(network, inside) + std::min(network, inside) / posted;
+  const double latencies =
+      inter.latency_of(ranks * bytes) + intra.latency_of((nodes - 1) / stages * bytes);
+  return costs.posted((several ? 5 : 4) * posted, latencies + (ranks - 1) * messages +
+                                                      std::max(network, inside) +
+                                                      std::min(network, inside) / posted);
 }
 
 AllToAllChoice best_hierarchical(const MessageCosts& costs, double bytes, int nodes,
@@ -75,8 +81,9 @@ AllToAllChoice best_hierarchical(const MessageCosts& costs, double bytes, int no
 std::set<double> message_steps(const MessageCosts& costs, int nodes, int ranks_per_node) {
   std::set<double> steps{0};
   const auto add = [&](const LinkCosts& link, double pairs) {  // in one message
-    if (link.per_medium_message == 0 && link.per_long_message == 0) return;
-    steps.insert({LinkCosts::kMedium / pairs, LinkCosts::kLong / pairs});
+    if (link.per_medium_message > 0) steps.insert(LinkCosts::kMedium / pairs);
+    if (link.per_medium_message > 0 || link.per_long_message > 0 || link.long_latency > 0)
+      steps.insert(link.long_from / pairs);
   };
   add(costs.inter_node, 1);
   add(costs.inter_node, ranks_per_node);

@@ -99,6 +99,7 @@ class Planner {
                 neighbours_.end());
     exchange_sizes();
     require_agreement();
+    allocate_arriving();
   }
 
   AllToAllPlan plan(const AllToAllChoice& choice) const {
@@ -175,6 +176,22 @@ class Planner {
     throw cause;
   }
 
+  /// One buffer for all that is passed on or taken out, which a vendor has to get to know once.
+  void allocate_arriving() {
+    arriving_.resize(comm_.size());
+    std::int64_t bytes = 0;
+    for (int source = 0; source < comm_.size(); ++source) {
+      if (nodes_.node(source) != here_) bytes += sum(sizes_[source]);
+    }
+    const Buffer buffer = comm_.device().allocate(bytes);
+    std::int64_t offset = 0;
+    for (int source = 0; source < comm_.size(); ++source) {
+      if (nodes_.node(source) == here_) continue;
+      arriving_[source] = slice(buffer, offset, sum(sizes_[source]));
+      offset += arriving_[source].bytes();
+    }
+  }
+
   AllToAllStage plan_stage(int first, int count) const {
     AllToAllStage stage;
     std::vector<int> behind;  // nodes
@@ -182,10 +199,10 @@ class Planner {
       send_ahead(stage, (here_ + distance) % nodes_.count());
       behind.push_back((here_ + nodes_.count() - distance) % nodes_.count());
     }
-    const std::vector<Slice> arriving = receive_behind(stage, behind);
+    receive_behind(stage, behind);
     for (const int peer : neighbours_) {
       if (peer == comm_.rank()) continue;
-      pass_on(stage, peer, behind, arriving);
+      pass_on(stage, peer, behind);
       receive_passed(stage, peer, behind);
     }
     return stage;
@@ -198,26 +215,22 @@ class Planner {
     stage.outer.send(nodes_.counterpart(comm_.rank(), node), packed(parts, stage.pack));
   }
 
-  /// [source]: where [destination][its bytes] arrive; of it, what is for this rank goes to recv.
-  std::vector<Slice> receive_behind(AllToAllStage& stage, const std::vector<int>& nodes) const {
-    std::vector<Slice> arriving(comm_.size());
+  /// [destination][its bytes] of each source; of it, what is for this rank goes to recv.
+  void receive_behind(AllToAllStage& stage, const std::vector<int>& nodes) const {
     for (const int node : nodes) {
       for (const int source : nodes_.sources(comm_.rank(), node)) {
-        arriving[source] = whole(comm_.device().allocate(sum(sizes_[source])));
-        stage.outer.receive(source, arriving[source]);
-        stage.unpack.push_back({recv_[source], part_of(arriving[source], source, comm_.rank())});
+        stage.outer.receive(source, arriving_[source]);
+        stage.unpack.push_back({recv_[source], part_of(source, comm_.rank())});
       }
     }
-    return arriving;
   }
 
   /// What has arrived for `peer` -> [source][its bytes], one message
-  void pass_on(AllToAllStage& stage, int peer, const std::vector<int>& nodes,
-               const std::vector<Slice>& arriving) const {
+  void pass_on(AllToAllStage& stage, int peer, const std::vector<int>& nodes) const {
     std::vector<Slice> parts;
     for (const int node : nodes) {
       for (const int source : nodes_.sources(comm_.rank(), node)) {
-        parts.push_back(part_of(arriving[source], source, peer));
+        parts.push_back(part_of(source, peer));
       }
     }
     stage.inner.send(peer, packed(parts, stage.repack));
@@ -235,12 +248,12 @@ class Planner {
   }
 
   /// Of what arrived from `source`, the bytes for `destination`.
-  Slice part_of(const Slice& arrived, int source, int destination) const {
+  Slice part_of(int source, int destination) const {
     const Sizes& sizes = sizes_[source];
     const int index = nodes_.index(destination);
     const std::int64_t offset =
         std::accumulate(sizes.begin(), sizes.begin() + index, std::int64_t{0});
-    return slice(arrived.buffer, offset, sizes[index]);
+    return slice(arriving_[source].buffer, arriving_[source].offset + offset, sizes[index]);
   }
 
   /// The parts as one message: where they lie, or in staging memory, and then how they get there.
@@ -263,6 +276,7 @@ class Planner {
   const int here_;               // node
   std::vector<int> neighbours_;  // ranks of this node
   std::vector<Sizes> sizes_;     // [source][index in this node], of what this rank receives
+  std::vector<Slice> arriving_;  // [source]: where that does, [index in this node][its bytes]
 };
 
 }  // namespace

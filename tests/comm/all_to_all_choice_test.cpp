@@ -63,6 +63,18 @@ TEST(AllToAllSecondsTest, JoinedStagesArePostedAsOne) {
   EXPECT_FALSE(choose_all_to_all(hierarchical, kCosts, 0, 4, 8).joined) << "posts cost nothing";
 }
 
+// Where hosts post ahead, all but the first of five posts pass while messages do, here 16.9 us.
+TEST(AllToAllSecondsTest, HostsThatPostAheadWaitForTheLongerOfPostsAndMessages) {
+  MessageCosts costs = kCosts;
+  costs.overlap = true;
+  costs.intra_node.per_message = 0.35e-6;
+  const double messages = 6e-6 + 3 * 2e-6 + 2 * 7 * 0.35e-6;
+  for (const double post : {1e-6, 10e-6}) {
+    costs.per_operation = post;
+    EXPECT_DOUBLE_EQ(all_to_all_seconds(costs, 0, 4, 8, 1), std::max(5 * post, post + messages));
+  }
+}
+
 TEST(AllToAllCrossoverTest, IsWhereBothTakeEquallyLong) {
   for (const int nodes : {2, 3, 4, 16}) {
     for (const int ranks : {2, 8}) {
