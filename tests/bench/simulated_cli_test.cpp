@@ -235,9 +235,12 @@ TEST_F(SimulatedCliTest, PrimitivesReachTheSpeedOfTheirLinksAndNoMore) {
     return bus_bandwidth(run({"primitives", "--cluster", "h800", "--primitive", primitive,
                               "--ranks", ranks, "--bytes", "1Gi", "--format", "csv"}));
   };
-  for (const char* primitive : {"ring_exchange", "all_gather", "reduce_scatter", "all_reduce"}) {
-    EXPECT_LE(bandwidth(primitive, "8"), 160e9) << primitive;
-    EXPECT_GT(bandwidth(primitive, "8"), 0.8 * 160e9) << primitive;
+  EXPECT_NEAR(bandwidth("ring_exchange", "8"), 160e9, 0.02 * 160e9);
+  // Parts of 128 MiB have 8 channels of 14 GB/s each; what reduces adds between two of them.
+  EXPECT_NEAR(bandwidth("all_gather", "8"), 112e9, 0.02 * 112e9);
+  for (const char* primitive : {"reduce_scatter", "all_reduce"}) {
+    EXPECT_LE(bandwidth(primitive, "8"), 112e9) << primitive;
+    EXPECT_GT(bandwidth(primitive, "8"), 0.85 * 112e9) << primitive;
   }
   EXPECT_NEAR(bandwidth("ring_exchange", "16"), 48.5e9, 0.02 * 48.5e9);
   EXPECT_LT(bandwidth("all_to_all_direct", "16"), 2 * 48.5e9) << "half of it stays in the node";
