@@ -24,6 +24,7 @@ struct Tile {
   Rows queries, keys;
   std::int64_t lo = 0;
   std::int64_t hi = 0;
+  friend bool operator==(const Tile&, const Tile&) = default;
 };
 
 /// The visible part of a query shard against a key shard of the same sequence, as tiles sorted by

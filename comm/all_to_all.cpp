@@ -144,7 +144,7 @@ AllToAll::AllToAll(Communicator comm, std::vector<Slice> send, std::vector<Slice
   require_valid(comm, send, recv);
   AllToAllChoice choice = choose(comm, send, algorithm);
   AllToAllPlan plan = choice.algorithm == AllToAllAlgorithm::hierarchical
-                          ? plan_hierarchical(comm, send, recv, choice.stages)
+                          ? plan_hierarchical(comm, send, recv, choice)
                           : plan_direct(comm, send, recv);
   steps_ = std::make_unique<Steps>(std::move(comm), std::move(plan), std::move(choice));
 }

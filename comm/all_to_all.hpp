@@ -21,7 +21,8 @@ namespace ringspan::comm {
 ///   hierarchical  N - 1 messages to other nodes, of L s bytes; and inside the node, in K stages,
 ///                 (L - 1) (K + 1) messages with N (L - 1) s bytes: its own, and what it passes on.
 /// What it has for one node it packs first, unless that lies in one piece; it needs as much staging
-/// again for what it passes on, and more for stages that bring several nodes. Of nodes of unequal
+/// again for what it passes on, and more for stages that bring several nodes. Stages may be joined,
+/// which changes nothing of this. Of nodes of unequal
 /// size, ranks of the smaller receive for two or more of the larger.
 class AllToAll {
  public:

@@ -6,11 +6,14 @@
 //   hierarchical  4 K p + ax + ai + (L-1) (oi(s) + K oi((N-1) s / K)) + max(X, I)
 //                 + min(X, I) / K
 // in K stages (each packs, posts twice and takes out what is for this rank), where & adds, or takes
-// the larger if messages cost a rank nothing while their bytes move. On the network that is
+// the larger if messages cost a rank nothing while their bytes move; then all posts but one also
+// pass while messages do, unless they take longer. Long messages have an ax or ai of their own. On
+// the network that is
 // X = (N-1) ox(L s) & (N-1) L bx s, inside the node I = N (L-1) bi s + (N-1) (L+1) c s: passing on,
 // packing and taking out. If a stage brings more than one node, its messages are packed and
 // unpacked once more, K p + 2 (N-1) (L-1) c s. The network and what is done inside the node overlap
-// but for one stage. Direct grows the slowest with s, but its messages are the most: where they
+// but for one stage. Joined, K = N-1 stages are one to the host, 4 p, and nothing overlaps, X + I.
+// Direct grows the slowest with s, but its messages are the most: where they
 // become long ones, hierarchical may pay once more.
 // What this knows nothing of, such as what it costs ranks that share cores to wait twice,
 // measurements show: where the group has trials, the ratio of both times is the measured one, whose
@@ -33,15 +36,17 @@ namespace {
 double direct_seconds(const MessageCosts& costs, double bytes, double nodes, double ranks) {
   const LinkCosts &inter = costs.inter_node, &intra = costs.intra_node;
   const double far = (nodes - 1) * ranks, near = ranks - 1;
-  return 2 * costs.per_operation + std::max(inter.latency, intra.latency) +
-         costs.together(far * inter.message(bytes) + near * intra.message(bytes),
-                        std::max(far * inter.per_byte, near * intra.per_byte) * bytes);
+  return costs.posted(
+      2, std::max(inter.latency_of(bytes), intra.latency_of(bytes)) +
+             costs.together(far * inter.message(bytes) + near * intra.message(bytes),
+                            std::max(far * inter.per_byte, near * intra.per_byte) * bytes));
 }
 
 double hierarchical_seconds(const MessageCosts& costs, double bytes, double nodes, double ranks,
-                            double stages) {
+                            double stages, bool joined) {
   const LinkCosts &inter = costs.inter_node, &intra = costs.intra_node;
   const bool several = stages < nodes - 1;  // nodes to a stage
+  const double posted = joined ? 1 : stages;
   const double repacked = several ? 2 * (nodes - 1) * (ranks - 1) : 0;
   const double network = costs.together((nodes - 1) * inter.message(ranks * bytes),
                                         (nodes - 1) * ranks * inter.per_byte * bytes);
@@ -49,18 +54,26 @@ double hierarchical_seconds(const MessageCosts& costs, double bytes, double node
                         ((nodes - 1) * (ranks + 1) + repacked) * costs.copy_per_byte * bytes;
   const double messages =
       intra.message(bytes) + stages * intra.message((nodes - 1) / stages * bytes);
-  return (several ? 5 : 4) * stages * costs.per_operation + inter.latency + intra.latency +
-         (ranks - 1) * messages + std::max(network, inside) + std::min(network, inside) / stages;
+  const double latencies =
+      inter.latency_of(ranks * bytes) + intra.latency_of((nodes - 1) / stages * bytes);
+  return costs.posted((several ? 5 : 4) * posted, latencies + (ranks - 1) * messages +
+                                                      std::max(network, inside) +
+                                                      std::min(network, inside) / posted);
 }
 
-int best_stages(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node) {
-  int best = nodes - 1;
-  const auto seconds = [&](int stages) {
-    return all_to_all_seconds(costs, bytes, nodes, ranks_per_node, stages);
+AllToAllChoice best_hierarchical(const MessageCosts& costs, double bytes, int nodes,
+                                 int ranks_per_node) {
+  AllToAllChoice best = {AllToAllAlgorithm::hierarchical, nodes - 1};
+  double least = all_to_all_seconds(costs, bytes, nodes, ranks_per_node, nodes - 1);
+  const auto consider = [&](int stages, bool joined) {
+    const double seconds = all_to_all_seconds(costs, bytes, nodes, ranks_per_node, stages, joined);
+    if (seconds >= least) return;
+    least = seconds;
+    best.stages = stages;
+    best.joined = joined;
   };
-  for (int stages = nodes - 2; stages >= 1; --stages) {
-    if (seconds(stages) < seconds(best)) best = stages;
-  }
+  for (int stages = nodes - 2; stages >= 1; --stages) consider(stages, false);
+  consider(nodes - 1, true);
   return best;
 }
 
@@ -68,8 +81,9 @@ int best_stages(const MessageCosts& costs, double bytes, int nodes, int ranks_pe
 std::set<double> message_steps(const MessageCosts& costs, int nodes, int ranks_per_node) {
   std::set<double> steps{0};
   const auto add = [&](const LinkCosts& link, double pairs) {  // in one message
-    if (link.per_medium_message == 0 && link.per_long_message == 0) return;
-    steps.insert({LinkCosts::kMedium / pairs, LinkCosts::kLong / pairs});
+    if (link.per_medium_message > 0) steps.insert(LinkCosts::kMedium / pairs);
+    if (link.per_medium_message > 0 || link.per_long_message > 0 || link.long_latency > 0)
+      steps.insert(link.long_from / pairs);
   };
   add(costs.inter_node, 1);
   add(costs.inter_node, ranks_per_node);
@@ -90,7 +104,9 @@ class Comparison {
   }
 
   bool hierarchical_pays(double bytes) const { return ratio(bytes) < 1; }
-  int stages(double bytes) const { return best_stages(costs_, bytes, nodes_, ranks_per_node_); }
+  AllToAllChoice best(double bytes) const {
+    return best_hierarchical(costs_, bytes, nodes_, ranks_per_node_);
+  }
   bool measured() const { return !measured_.empty(); }
 
   /// Bytes per pair at which something begins: 0, longer messages, and trials. Between two of them
@@ -103,11 +119,11 @@ class Comparison {
   }
 
  private:
-  double seconds(double bytes, int stages) const {
-    return all_to_all_seconds(costs_, bytes, nodes_, ranks_per_node_, stages);
+  double seconds(double bytes, const AllToAllChoice& choice) const {
+    return all_to_all_seconds(costs_, bytes, nodes_, ranks_per_node_, choice.stages, choice.joined);
   }
 
-  double modelled(double bytes) const { return seconds(bytes, stages(bytes)) / seconds(bytes, 0); }
+  double modelled(double bytes) const { return seconds(bytes, best(bytes)) / seconds(bytes, {}); }
 
   /// Of hierarchical's seconds to direct's.
   double ratio(double bytes) const {
@@ -151,9 +167,9 @@ void append(std::vector<BytesRange>& ranges, const BytesRange& range) {
 }  // namespace
 
 double all_to_all_seconds(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node,
-                          int stages) {
+                          int stages, bool joined) {
   return stages == 0 ? direct_seconds(costs, bytes, nodes, ranks_per_node)
-                     : hierarchical_seconds(costs, bytes, nodes, ranks_per_node, stages);
+                     : hierarchical_seconds(costs, bytes, nodes, ranks_per_node, stages, joined);
 }
 
 std::vector<BytesRange> hierarchical_ranges(const MessageCosts& costs, int nodes,
@@ -195,18 +211,20 @@ std::string text(std::span<const BytesRange> ranges) {
 AllToAllChoice choose_all_to_all(AllToAllAlgorithm asked, const std::optional<MessageCosts>& costs,
                                  std::int64_t bytes, int nodes, int ranks_per_node) {
   using enum AllToAllAlgorithm;
-  if (asked == direct) return {direct, 0, "direct was asked for"};
+  if (asked == direct) return {.reason = "direct was asked for"};
   const auto size = static_cast<double>(bytes);
   if (asked == hierarchical) {
-    const int stages = costs ? best_stages(*costs, size, nodes, ranks_per_node) : nodes - 1;
-    return {hierarchical, stages, "hierarchical was asked for"};
+    AllToAllChoice choice = {hierarchical, nodes - 1};
+    if (costs) choice = best_hierarchical(*costs, size, nodes, ranks_per_node);
+    choice.reason = "hierarchical was asked for";
+    return choice;
   }
-  if (nodes == 1) return {direct, 0, "all ranks are on one node"};
-  if (ranks_per_node == 1) return {direct, 0, "every rank is on a node of its own"};
-  if (!costs) return {direct, 0, "what messages cost here has not been measured"};
+  if (nodes == 1) return {.reason = "all ranks are on one node"};
+  if (ranks_per_node == 1) return {.reason = "every rank is on a node of its own"};
+  if (!costs) return {.reason = "what messages cost here has not been measured"};
   const Comparison comparison(*costs, nodes, ranks_per_node);
   AllToAllChoice choice;
-  if (comparison.hierarchical_pays(size)) choice = {hierarchical, comparison.stages(size), {}};
+  if (comparison.hierarchical_pays(size)) choice = comparison.best(size);
   choice.reason =
       concat(bytes, " bytes per pair; on ", nodes, " nodes of ", ranks_per_node,
              " ranks hierarchical pays ", text(hierarchical_ranges(*costs, nodes, ranks_per_node)),

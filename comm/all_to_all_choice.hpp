@@ -24,13 +24,16 @@ struct AllToAllChoice {
   /// Of hierarchical: how many parts the other nodes are taken in. What has come from one part is
   /// passed on while the next is on the network; more stages hide more and send more messages.
   int stages = 0;
+  /// Of stages of one node each: all are posted at once, and passed on at once when all have come.
+  /// They hide nothing then, but a host posts no more often than for one, and packs nothing.
+  bool joined = false;
   std::string reason = {};  // such as "... hierarchical pays below 4096 bytes per pair"
 };
 
 /// Seconds of an all-to-all among `nodes` nodes of `ranks_per_node` ranks, `bytes` per pair, as the
-/// model beside it says. Hierarchical with so many stages; direct with none.
+/// model beside it says. Hierarchical with so many stages, joined or not; direct with none.
 double all_to_all_seconds(const MessageCosts& costs, double bytes, int nodes, int ranks_per_node,
-                          int stages);
+                          int stages, bool joined = false);
 
 /// Bytes per pair, from one to below the other.
 struct BytesRange {

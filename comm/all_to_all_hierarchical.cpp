@@ -2,7 +2,8 @@
 // All-to-all between nodes first. What a rank has for all ranks of another node travels as one
 // message to its counterpart there, which passes the parts on inside its node. A stage takes the
 // nodes of some neighbouring distances, so that one stage is passed on while the next is still on
-// the network; within a stage, what goes to one rank is one message.
+// the network; within a stage, what goes to one rank is one message. Joined, the messages are those
+// of stages of one node each, which no rank has to pack or unpack, and posts those of one stage.
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -67,6 +68,23 @@ std::optional<Slice> one_run(const std::vector<Slice>& parts) {
   return run;
 }
 
+void append(std::vector<Copy>& copies, const std::vector<Copy>& others) {
+  copies.insert(copies.end(), others.begin(), others.end());
+}
+
+/// All of them as one, which posts their messages together.
+AllToAllStage joined(std::vector<AllToAllStage> stages) {
+  AllToAllStage one;
+  for (AllToAllStage& stage : stages) {
+    append(one.pack, stage.pack);
+    one.outer.append(std::move(stage.outer));
+    append(one.repack, stage.repack);
+    one.inner.append(std::move(stage.inner));
+    append(one.unpack, stage.unpack);
+  }
+  return one;
+}
+
 class Planner {
  public:
   Planner(const Communicator& comm, std::span<const Slice> send, std::span<const Slice> recv)
@@ -81,15 +99,17 @@ class Planner {
                 neighbours_.end());
     exchange_sizes();
     require_agreement();
+    allocate_arriving();
   }
 
-  AllToAllPlan plan(int stages) const {
+  AllToAllPlan plan(const AllToAllChoice& choice) const {
     AllToAllPlan plan;
-    for (int stage = 0; stage < stages; ++stage) {
-      const Part distances = split_evenly(nodes_.count() - 1, stages, stage);
+    for (int stage = 0; stage < choice.stages; ++stage) {
+      const Part distances = split_evenly(nodes_.count() - 1, choice.stages, stage);
       plan.stages.push_back(
           plan_stage(static_cast<int>(distances.first) + 1, static_cast<int>(distances.count)));
     }
+    if (choice.joined) plan.stages = {joined(std::move(plan.stages))};
     // Together with others of their kind: alone they would only hold up the host.
     const bool alone = plan.stages.empty();
     Batch& own = alone ? plan.own : plan.stages.front().outer;
@@ -156,6 +176,22 @@ class Planner {
     throw cause;
   }
 
+  /// One buffer for all that is passed on or taken out, which a vendor has to get to know once.
+  void allocate_arriving() {
+    arriving_.resize(comm_.size());
+    std::int64_t bytes = 0;
+    for (int source = 0; source < comm_.size(); ++source) {
+      if (nodes_.node(source) != here_) bytes += sum(sizes_[source]);
+    }
+    const Buffer buffer = comm_.device().allocate(bytes);
+    std::int64_t offset = 0;
+    for (int source = 0; source < comm_.size(); ++source) {
+      if (nodes_.node(source) == here_) continue;
+      arriving_[source] = slice(buffer, offset, sum(sizes_[source]));
+      offset += arriving_[source].bytes();
+    }
+  }
+
   AllToAllStage plan_stage(int first, int count) const {
     AllToAllStage stage;
     std::vector<int> behind;  // nodes
@@ -163,10 +199,10 @@ class Planner {
       send_ahead(stage, (here_ + distance) % nodes_.count());
       behind.push_back((here_ + nodes_.count() - distance) % nodes_.count());
     }
-    const std::vector<Slice> arriving = receive_behind(stage, behind);
+    receive_behind(stage, behind);
     for (const int peer : neighbours_) {
       if (peer == comm_.rank()) continue;
-      pass_on(stage, peer, behind, arriving);
+      pass_on(stage, peer, behind);
       receive_passed(stage, peer, behind);
     }
     return stage;
@@ -179,26 +215,22 @@ class Planner {
     stage.outer.send(nodes_.counterpart(comm_.rank(), node), packed(parts, stage.pack));
   }
 
-  /// [source]: where [destination][its bytes] arrive; of it, what is for this rank goes to recv.
-  std::vector<Slice> receive_behind(AllToAllStage& stage, const std::vector<int>& nodes) const {
-    std::vector<Slice> arriving(comm_.size());
+  /// [destination][its bytes] of each source; of it, what is for this rank goes to recv.
+  void receive_behind(AllToAllStage& stage, const std::vector<int>& nodes) const {
     for (const int node : nodes) {
       for (const int source : nodes_.sources(comm_.rank(), node)) {
-        arriving[source] = whole(comm_.device().allocate(sum(sizes_[source])));
-        stage.outer.receive(source, arriving[source]);
-        stage.unpack.push_back({recv_[source], part_of(arriving[source], source, comm_.rank())});
+        stage.outer.receive(source, arriving_[source]);
+        stage.unpack.push_back({recv_[source], part_of(source, comm_.rank())});
       }
     }
-    return arriving;
   }
 
   /// What has arrived for `peer` -> [source][its bytes], one message
-  void pass_on(AllToAllStage& stage, int peer, const std::vector<int>& nodes,
-               const std::vector<Slice>& arriving) const {
+  void pass_on(AllToAllStage& stage, int peer, const std::vector<int>& nodes) const {
     std::vector<Slice> parts;
     for (const int node : nodes) {
       for (const int source : nodes_.sources(comm_.rank(), node)) {
-        parts.push_back(part_of(arriving[source], source, peer));
+        parts.push_back(part_of(source, peer));
       }
     }
     stage.inner.send(peer, packed(parts, stage.repack));
@@ -216,12 +248,12 @@ class Planner {
   }
 
   /// Of what arrived from `source`, the bytes for `destination`.
-  Slice part_of(const Slice& arrived, int source, int destination) const {
+  Slice part_of(int source, int destination) const {
     const Sizes& sizes = sizes_[source];
     const int index = nodes_.index(destination);
     const std::int64_t offset =
         std::accumulate(sizes.begin(), sizes.begin() + index, std::int64_t{0});
-    return slice(arrived.buffer, offset, sizes[index]);
+    return slice(arriving_[source].buffer, arriving_[source].offset + offset, sizes[index]);
   }
 
   /// The parts as one message: where they lie, or in staging memory, and then how they get there.
@@ -244,13 +276,14 @@ class Planner {
   const int here_;               // node
   std::vector<int> neighbours_;  // ranks of this node
   std::vector<Sizes> sizes_;     // [source][index in this node], of what this rank receives
+  std::vector<Slice> arriving_;  // [source]: where that does, [index in this node][its bytes]
 };
 
 }  // namespace
 
 AllToAllPlan plan_hierarchical(const Communicator& comm, std::span<const Slice> send,
-                               std::span<const Slice> recv, int stages) {
-  return Planner(comm, send, recv).plan(stages);
+                               std::span<const Slice> recv, const AllToAllChoice& choice) {
+  return Planner(comm, send, recv).plan(choice);
 }
 
 }  // namespace ringspan::comm

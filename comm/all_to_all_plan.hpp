@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/all_to_all_choice.hpp"
 #include "comm/batch.hpp"
 
 namespace ringspan::comm {
@@ -29,6 +30,6 @@ AllToAllPlan plan_direct(const Communicator& comm, std::span<const Slice> send,
 
 /// Collective: ranks learn the sizes of what they are to pass on, and check those they expect.
 AllToAllPlan plan_hierarchical(const Communicator& comm, std::span<const Slice> send,
-                               std::span<const Slice> recv, int stages);
+                               std::span<const Slice> recv, const AllToAllChoice& choice);
 
 }  // namespace ringspan::comm

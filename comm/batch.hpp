@@ -22,6 +22,12 @@ class Batch {
     if (slice.bytes() > 0) recvs_.push_back({from, std::move(slice), rebind});
   }
 
+  /// With the messages of another behind its own.
+  void append(Batch other) {
+    for (Send& send : other.sends_) sends_.push_back(std::move(send));
+    for (Recv& recv : other.recvs_) recvs_.push_back(std::move(recv));
+  }
+
   /// Gives the slices away; a batch that is posted repeatedly is copied first.
   Request post(const Communicator& comm, std::string_view operation) && {
     return comm.post(operation, sends_, recvs_);

@@ -163,19 +163,29 @@ MessageModel model_message(const Cluster& cluster, const GroupExtent& group, boo
 }
 
 MessageCosts message_costs(const Cluster& cluster) {
-  const auto costs = [](const MessageRule& rule, double bytes_per_second) {
-    return LinkCosts{rule.latency_seconds, rule.gap_seconds, 1 / bytes_per_second};
+  // In a group of all GPUs, and of messages that are no reason for more channels.
+  const auto costs = [&cluster](bool between_nodes, double bytes_per_second) {
+    const MessageRule& rule = between_nodes ? cluster.network.messages : cluster.fabric.messages;
+    LinkCosts link{rule.latency_seconds, rule.gap_seconds, 1 / bytes_per_second};
+    const int channels =
+        channels_of(cluster, {cluster.gpus(), cluster.nodes == 1}, between_nodes, 0);
+    if (channels == 0) return link;
+    link.latency = rule.short_latency_seconds;
+    link.long_latency = rule.latency_seconds - rule.short_latency_seconds;
+    link.per_message = rule.short_gap_seconds;
+    link.per_long_message = rule.gap_seconds - rule.short_gap_seconds;
+    link.long_from = static_cast<double>(channels * cluster.channels.short_part_bytes + 1);
+    return link;
   };
   MessageCosts result;
-  result.intra_node = costs(cluster.fabric.messages, cluster.fabric.gpu_bytes_per_second);
+  result.intra_node = costs(false, cluster.fabric.gpu_bytes_per_second);
   result.copy_per_byte = 2 / cluster.gpu.memory_bytes_per_second;
   result.per_operation = cluster.issue_seconds;
-  result.overlap = true;  // a gap says when the next message begins
+  result.overlap = true;  // a gap says when the next message begins, and hosts run ahead
   if (cluster.nodes == 1) return result;
   const Network& network = cluster.network;
-  result.inter_node =
-      costs(network.messages,
-            network.adapter_bytes_per_second * network.adapters_per_node / cluster.gpus_per_node);
+  result.inter_node = costs(
+      true, network.adapter_bytes_per_second * network.adapters_per_node / cluster.gpus_per_node);
   return result;
 }
 

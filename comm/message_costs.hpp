@@ -18,12 +18,15 @@ struct LinkCosts {
   /// with the receiver before they send a long one, and that waits for other messages' bytes.
   double per_medium_message = 0, per_long_message = 0;
   static constexpr double kMedium = 1 << 13, kLong = 1 << 16;
+  double long_from = kLong;  // bytes, where it is another
+  double long_latency = 0;   // beyond latency, of a long one
 
   /// Of one message among others, without its bytes.
   double message(double bytes) const {
-    if (bytes < kMedium) return per_message;
-    return per_message + (bytes < kLong ? per_medium_message : per_long_message);
+    if (bytes >= long_from) return per_message + per_long_message;
+    return per_message + (bytes < kMedium ? 0 : per_medium_message);
   }
+  double latency_of(double bytes) const { return latency + (bytes < long_from ? 0 : long_latency); }
 };
 
 /// Seconds of both all-to-alls, measured in turns.
@@ -48,12 +51,20 @@ struct MessageCosts {
   LinkCosts inter_node, intra_node;
   double copy_per_byte = 0;  // seconds, on the device
   double per_operation = 0;  // of a host, to post messages or to launch copies, where that is apart
-  bool overlap = false;      // what messages cost, they cost while bytes move
+  /// What messages cost, they cost while bytes move, and a host posts while messages are on their
+  /// way, even those that come after them.
+  bool overlap = false;
   AllToAllTrials trials = {};  // where measured: what the costs do not explain
 
   /// What messages take that cost so much, and whose bytes so much.
   double together(double messages, double bytes) const {
     return overlap ? std::max(messages, bytes) : messages + bytes;
+  }
+
+  /// So many posts, of which the first is needed before anything moves for so many seconds.
+  double posted(double posts, double moving) const {
+    return overlap ? std::max(posts * per_operation, per_operation + moving)
+                   : posts * per_operation + moving;
   }
 };
 

@@ -12,9 +12,8 @@ double GpuSeconds::kernel(KernelPass pass, std::span<const Tile> tiles, double f
   const double head_dim = static_cast<double>(shape_.head_dim + shape_.value_dim) / 2;
   const KernelCurve& curve = kernel_curve(gpu_.kind, library_.library, pass, head_dim);
   const std::int64_t heads = shape_.batch * shape_.heads;
-  const std::int64_t blocks = heads * ((rows + curve.block_rows - 1) / curve.block_rows);
-  return kernel_seconds(curve, tiles, flops_per_pair, heads) *
-         wave_factor(blocks, gpu_.multiprocessors, curve.persistent) / gpu_.attention_speed;
+  return call_seconds(curve, tiles, flops_per_pair, heads, rows, gpu_.multiprocessors) /
+         gpu_.attention_speed;
 }
 
 double GpuSeconds::attend(std::span<const Tile> tiles, std::int64_t tokens, std::int64_t keys,

@@ -22,7 +22,8 @@ struct RateFit {
 
 /// How fast one kernel runs on one GPU, in 16 bits. What is fitted twice, without a mask and with a
 /// causal one, is meant as one thing: a row costs as much as half_keys more keys, and a row whose
-/// keys end at a mask costs cut_keys more, because blocks of keys are computed whole.
+/// keys end at a mask costs cut_keys more, because blocks of keys are computed whole. Where thread
+/// blocks start in order (`resident`), the fits are of a GPU that they would fill to the end.
 struct KernelCurve {
   std::string_view gpu;
   KernelLibrary library;
@@ -31,6 +32,8 @@ struct KernelCurve {
   RateFit full, causal;
   std::int64_t block_rows;  // of a thread block: queries forward, keys backward
   bool persistent;          // thread blocks take several blocks of rows, so that no wave is partial
+  int resident;  // thread blocks on a multiprocessor at once, which start in order of rows,
+                 // the longest of a causal mask last; 0: what that costs is in the fit
   std::string_view source;
 
   /// A causal row sees half of s keys, so its surcharge per key counts twice in half_keys.

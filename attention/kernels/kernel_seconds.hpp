@@ -16,13 +16,25 @@ struct CallRows {
 };
 CallRows call_rows(std::span<const Tile> tiles, std::int64_t key_tokens);
 
-/// Seconds of one call over these tiles, of so many heads in all sequences together; exact in the
-/// visible pairs. `flops_per_pair`: of one head. See KernelCurve for what is charged beyond them.
+/// Seconds of one call over these tiles, of so many heads in all sequences together, with all
+/// multiprocessors busy to the end; exact in the visible pairs. `flops_per_pair`: of one head. See
+/// KernelCurve for what is charged beyond them.
 double kernel_seconds(const KernelCurve& curve, std::span<const Tile> tiles, double flops_per_pair,
                       std::int64_t heads);
 
-/// How much longer a call takes because its thread blocks do not fill the multiprocessors evenly:
-/// waves are whole, and where there are fewer thread blocks than multiprocessors, some have none.
+/// The same where the GPU has so many, which thread blocks may fill unevenly. `rows`: of one head,
+/// that they share.
+double call_seconds(const KernelCurve& curve, std::span<const Tile> tiles, double flops_per_pair,
+                    std::int64_t heads, std::int64_t rows, int multiprocessors);
+
+/// How much longer a call of equal thread blocks takes because they do not fill multiprocessors
+/// evenly: waves are whole, and where there are fewer of them than multiprocessors, some have none.
 double wave_factor(std::int64_t thread_blocks, int multiprocessors, bool persistent);
+
+/// When the last of `heads` times these thread blocks ends, each in the seconds that it takes alone
+/// on a multiprocessor. They start in order, each where one ends first; `resident`, 1 or 2, share a
+/// multiprocessor, and one that is left alone has all of it.
+double makespan(std::span<const double> thread_blocks, std::int64_t heads, int multiprocessors,
+                int resident);
 
 }  // namespace ringspan::attention

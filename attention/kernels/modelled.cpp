@@ -10,8 +10,10 @@
 //
 // The shortest time of a call is not in here: published floors are what a host takes to launch, and
 // hosts take Cluster::issue_seconds per call on the simulated device.
+#include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/kernel_curves.hpp"
@@ -127,18 +129,30 @@ class ModelledKernels final : public ModelledMovement {
   void attend(const KernelCurve& curve, std::span<const Tile> tiles, double flops_per_pair,
               const ConstTensorView& q, std::int64_t rows, std::string_view kernel) {
     const std::int64_t heads = q.batch * q.heads;
-    const std::int64_t blocks = heads * ((rows + curve.block_rows - 1) / curve.block_rows);
-    device_.compute(kernel_seconds(curve, tiles, flops_per_pair, heads) *
-                        wave_factor(blocks, gpu_.multiprocessors, curve.persistent) /
-                        gpu_.attention_speed,
-                    kernel);
+    if (last_.curve != &curve || last_.heads != heads ||
+        !std::equal(tiles.begin(), tiles.end(), last_.tiles.begin(), last_.tiles.end())) {
+      last_ = {&curve,
+               heads,
+               {tiles.begin(), tiles.end()},
+               call_seconds(curve, tiles, flops_per_pair, heads, rows, gpu_.multiprocessors)};
+    }
+    device_.compute(last_.seconds / gpu_.attention_speed, kernel);
   }
+
+  /// Blocks of a striped ring are alike, and each would take as long to model.
+  struct Call {
+    const KernelCurve* curve = nullptr;
+    std::int64_t heads = 0;
+    std::vector<Tile> tiles = {};
+    double seconds = 0;
+  };
 
   const comm::Gpu& gpu_;
   ModelledLibrary library_;
   ModelledScores scores_{device_, gpu_};
   const KernelCurve* forward_ = nullptr;
   const KernelCurve* backward_ = nullptr;
+  Call last_;
   const void* identity_ = nullptr;  // max of a partial result that is still the identity
 };
 

@@ -128,11 +128,6 @@ std::vector<std::string> masks(std::string_view option, std::string_view text) {
   return values;
 }
 
-void require_measurable(std::string_view transport) {
-  RINGSPAN_REQUIRE(comm::backend(transport).world != "simulated", "--transport: ", transport,
-                   " moves no bytes whose time could be measured; sweep and trace predict with it");
-}
-
 double number(std::string_view option, std::string_view text, double least, bool exclusive) {
   double value = 0;
   const char* end = text.data() + text.size();

@@ -27,9 +27,6 @@ std::vector<std::string> names(std::string_view option, std::string_view text,
 /// belongs to the mask before it: "full,documents:5,3+causal" is two masks.
 std::vector<std::string> masks(std::string_view option, std::string_view text);
 
-/// Throws for a transport in virtual time, of which there is nothing to measure.
-void require_measurable(std::string_view transport);
-
 /// A finite number, at least `least` (above it, if `exclusive`).
 double number(std::string_view option, std::string_view text, double least, bool exclusive = false);
 

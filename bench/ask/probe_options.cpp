@@ -45,7 +45,10 @@ ProbeOptions probe_options(const OptionTexts& texts) {
     const std::vector<std::string> transports = names("--transport", given->second, known);
     RINGSPAN_REQUIRE(transports.size() == 1, "--transport: takes one value");
     options.transport = transports[0];
-    require_measurable(options.transport);
+    RINGSPAN_REQUIRE(comm::backend(options.transport).world != "simulated",
+                     "--transport: ", options.transport,
+                     " moves no bytes whose time could be measured; sweep, trace and primitives "
+                     "predict with it");
   }
   options.ranks = count(texts, "--ranks");
   options.ranks_per_node = count(texts, "--ranks-per-node");

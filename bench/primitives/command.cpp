@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,7 +102,8 @@ class RankPrimitives {
   std::string lack_of_memory(std::int64_t bytes) {
     constexpr int kBuffers = 10;  // the two that all share, and what the four rings have
     const bool pretended = options_.ranks_per_node > 0;  // all may be on one machine
-    const int ranks = pretended ? stage_.ranks : stage_.ranks_per_node;
+    const int on_machine = pretended ? stage_.ranks : stage_.ranks_per_node;
+    const int ranks = options_.cluster ? 1 : on_machine;  // a GPU is simulated with its own memory
     const std::int64_t memory = comm::all_reduce(comm_, memory_bytes_, comm::Reduction::min);
     const double needed = 1.0 * kBuffers * ranks * static_cast<double>(bytes);
     if (needed <= static_cast<double>(memory)) return "";
@@ -126,9 +128,16 @@ void time_here(const std::string& transport, int ranks, const PrimitiveOptions& 
   if (options.deadline) launch.deadline = *options.deadline;
   const bool lends = options.hop == comm::Hop::reference;
   const Machine machine = this_machine();
-  const Stage stage{machine.name(), transport, lends ? "reference" : "copy", ranks};
+  std::string place = machine.name();
+  std::int64_t memory_bytes = machine.memory_bytes;
+  if (options.cluster) {
+    launch.cluster = std::make_shared<const comm::Cluster>(*options.cluster);
+    place = options.cluster->name;
+    memory_bytes = options.cluster->gpu.memory_bytes;
+  }
+  const Stage stage{place, transport, lends ? "reference" : "copy", ranks};
   comm::launch(transport, launch, [&](const comm::Communicator& comm) {
-    RankPrimitives(comm, options, stage, machine.memory_bytes, printer).time();
+    RankPrimitives(comm, options, stage, memory_bytes, printer).time();
   });
 }
 

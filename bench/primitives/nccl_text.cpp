@@ -23,7 +23,7 @@ std::string measured(const PrimitiveRow& row) {
   const Bandwidth bandwidth = *row.bandwidth();
   return fmt::format("  {}  {}  {}  {:>6}", fitted(*row.median() * 1e6, 7),
                      fitted(bandwidth.algorithm * 1e-9, 6), fitted(bandwidth.bus * 1e-9, 6),
-                     row.timed.wrong);
+                     row.wrong("N/A"));
 }
 
 std::string line(const PrimitiveRow& row) {
@@ -74,7 +74,10 @@ std::string nccl_text(std::span<const PrimitiveRow> rows) {
       ++measured;
     }
   }
-  text += fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
+  const std::string checked = rows.front().wrong("N/A") == "N/A"
+                                  ? "N/A"
+                                  : fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED");
+  text += fmt::format("# Out of bounds values : {}\n", checked);
   if (measured > 0) text += fmt::format("# Avg bus bandwidth    : {:.6g}\n", bus / measured * 1e-9);
   return text + "#\n";
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/primitives/options.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "bench/ask/axes.hpp"
+#include "bench/ask/cluster_file.hpp"
 #include "bench/primitives/labels.hpp"
 #include "bench/primitives/primitive.hpp"
 #include "comm/error.hpp"
@@ -13,14 +15,15 @@ namespace {
 
 constexpr OptionEntry kEntries[] = {
     {"--primitive", "which of them [all that the transport has]"},
-    {"--transport", "how bytes move between ranks [threads]"},
+    {"--transport", "how bytes move between ranks [threads; simulated with --cluster]"},
+    {"--cluster", "simulated: a cluster by name, or a file (with a slash or .toml in it)"},
     {"--ranks", "number of ranks, at least 2: one moves nothing [2]"},
     {"--ranks-per-node", "pretend that nodes hold this many ranks [as the machines say]"},
     {"--inner-ring", "double_ring: ranks of an inner ring [the ranks of a node]"},
     {"--bytes", "S, as nccl-tests counts it for each primitive [4Ki:64Mi:x4]"},
     {"--hop", "how a ring's hop in one address space goes: copy, reference [copy]"},
-    {"--warmup", "iterations that are not counted [3]"},
-    {"--repeats", "iterations that are [20]"},
+    {"--warmup", "iterations that are not counted [3; simulated: 0]"},
+    {"--repeats", "iterations that are [20; simulated: 1, which is exact]"},
     {"--deadline", "seconds that an awaited rank may make no progress [60]"},
     {"--format", "table, csv, nccl (the columns of nccl-tests) [table]"},
 };
@@ -66,6 +69,22 @@ std::string one_of(const OptionTexts& texts, std::string_view option, std::strin
   return values[0];
 }
 
+/// With as many nodes as the most ranks need. One process simulates one cluster.
+std::optional<comm::Cluster> cluster(const OptionTexts& texts, const PrimitiveOptions& options) {
+  const auto& transports = options.transports;
+  const bool given = texts.count("--cluster") > 0;
+  const bool simulated =
+      std::find(transports.begin(), transports.end(), "simulated") != transports.end();
+  RINGSPAN_REQUIRE(simulated == given && (!given || transports.size() == 1),
+                   "--transport: simulated needs a --cluster, and no other transport beside it");
+  if (!given) return std::nullopt;
+  comm::Cluster cluster = read_cluster(text(texts, "--cluster", ""));
+  const std::int64_t most = *std::max_element(options.ranks.begin(), options.ranks.end());
+  const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : cluster.gpus_per_node;
+  cluster.nodes = static_cast<int>((most + per_node - 1) / per_node);
+  return cluster;
+}
+
 }  // namespace
 
 std::span<const OptionEntry> primitive_option_entries() { return kEntries; }
@@ -75,16 +94,18 @@ PrimitiveOptions primitive_options(const OptionTexts& texts) {
   PrimitiveOptions options;
   if (texts.count("--primitive") > 0)
     options.primitives = chosen(texts, "--primitive", "", primitives());
-  options.transports = chosen(texts, "--transport", "threads", comm::backends());
-  for (const std::string& transport : options.transports) require_measurable(transport);
+  const bool simulated = texts.count("--cluster") > 0;
+  options.transports =
+      chosen(texts, "--transport", simulated ? "simulated" : "threads", comm::backends());
   options.ranks = axis(texts, "--ranks", "2", 2, kMostRanks);
   options.bytes = axis(texts, "--bytes", "4Ki:64Mi:x4", kLabelBytes, kMostBytes);
   const int pretended = comm::launch_options_from_environment().ranks_per_node;
   options.ranks_per_node =
       single(texts, "--ranks-per-node", std::to_string(pretended), 0, kMostRanks);
   options.inner_ring = single(texts, "--inner-ring", "0", 0, kMostRanks);
-  options.warmup = single(texts, "--warmup", "3", 0, kMost);
-  options.repeats = single(texts, "--repeats", "20", 1, kMost);
+  options.cluster = cluster(texts, options);
+  options.warmup = single(texts, "--warmup", simulated ? "0" : "3", 0, kMost);
+  options.repeats = single(texts, "--repeats", simulated ? "1" : "20", 1, kMost);
   if (texts.count("--deadline") > 0)
     options.deadline = number("--deadline", text(texts, "--deadline", ""), 0, true);
   const std::string hop = one_of(texts, "--hop", "copy", {"copy", "reference"});

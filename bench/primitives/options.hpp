@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/ask/option.hpp"
+#include "comm/cluster.hpp"
 #include "comm/launch.hpp"
 
 namespace ringspan::bench {
@@ -15,6 +16,7 @@ namespace ringspan::bench {
 struct PrimitiveOptions {
   std::vector<std::string> primitives;  // empty: all that a transport has
   std::vector<std::string> transports;
+  std::optional<comm::Cluster> cluster = {};  // of the simulated transport, with enough nodes
   std::vector<std::int64_t> ranks, bytes;
   int ranks_per_node = 0, inner_ring = 0;  // 0: as it is; the ranks of a node
   comm::Hop hop = comm::Hop::copy;

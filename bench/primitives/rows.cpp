@@ -28,6 +28,11 @@ std::optional<Bandwidth> PrimitiveRow::bandwidth() const {
   return bench::bandwidth(timed.primitive->factor, stage.ranks, timed.bytes, *seconds);
 }
 
+std::string PrimitiveRow::wrong(std::string_view unchecked) const {
+  const bool simulated = comm::backend(stage.transport).world == "simulated";
+  return simulated ? std::string(unchecked) : std::to_string(timed.wrong);
+}
+
 std::string csv_header() {
   return "machine,commit,world,transport,primitive,algorithm,ranks,ranks_per_node,hop,bytes,count,"
          "repeats,batch,median_s,p10_s,p90_s,algbw_bytes_per_s,busbw_bytes_per_s,wrong,status\n";
@@ -52,7 +57,7 @@ std::string csv_text(const PrimitiveRow& row) {
                   {std::to_string(timed.count), std::to_string(timed.seconds.size()),
                    std::to_string(timed.batch), text(*median), text(quantile(timed.seconds, 0.1)),
                    text(quantile(timed.seconds, 0.9)), bandwidth ? text(bandwidth->algorithm) : "",
-                   bandwidth ? text(bandwidth->bus) : "", std::to_string(timed.wrong),
+                   bandwidth ? text(bandwidth->bus) : "", row.wrong(""),
                    timed.wrong == 0 ? "ok" : "invalid: wrong data"});
   } else {
     fields.insert(fields.end(), {"", "", "", "", "", "", "", "", "", timed.refusal});
@@ -78,7 +83,7 @@ std::string table_text(const PrimitiveRow& row) {
   return head + fmt::format(" {:>12.2f} {:>12.2f} {:>8} {:>8} {:>6}{}\n", *row.median() * 1e6,
                             quantile(timed.seconds, 0.9) * 1e6,
                             bandwidth ? giga(bandwidth->algorithm) : "",
-                            bandwidth ? giga(bandwidth->bus) : "", timed.wrong, algorithm);
+                            bandwidth ? giga(bandwidth->bus) : "", row.wrong("-"), algorithm);
 }
 
 }  // namespace ringspan::bench

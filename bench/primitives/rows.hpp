@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "bench/primitives/timing.hpp"
 
@@ -22,6 +23,9 @@ struct PrimitiveRow {
   /// Neither is there for a primitive that was refused, nor the second for one that moves no data.
   std::optional<double> median() const;
   std::optional<Bandwidth> bandwidth() const;
+
+  /// Elements; `unchecked` in virtual time, where there is no data.
+  std::string wrong(std::string_view unchecked) const;
 };
 
 /// A line per row, under one header.

@@ -36,6 +36,7 @@ class Turn {
   }
 
   void check() {
+    if (comm_.device().cluster()) return operation_.run();  // in virtual time there is no data
     timed_.wrong += comm::all_reduce(comm_, operation_.checked_run(), comm::Reduction::sum);
   }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What balance is worth: eight A100 against one, causal attention forward. DISTFLASHATTN (arXiv
 // 2310.03294, section 4.5) counts 36 blocks, which take a ring 8 steps and the balanced schedule 5:
-// 4.5 and 7.2 times as fast; it measured 4.5 and 7.5. (Blocks on the diagonal are half the work of
-// others: counted so it is 32 / 7.5 and 32 / 4.5.)
+// 4.5 and 7.2 times as fast; it measured 4.5 and 7.5. Blocks on the diagonal are half the work of
+// others: counted so it is 32 / 7.5 and 32 / 4.5, which no kernel exceeds that takes as long for a
+// product on one GPU as on eight, and which messages, merging and tails lower.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,8 +64,12 @@ TEST(SimulatedSpeedupTest, OfTheBalancedScheduleAndThePlainRingAreThePapers) {
   const double balanced = speedup_on_eight("dist_flash", tokens);
   RecordProperty("ring", std::to_string(ring));
   RecordProperty("dist_flash", std::to_string(balanced));
-  EXPECT_NEAR(ring / 4.5, 1, 0.06);
-  EXPECT_NEAR(balanced / 7.2, 1, 0.06);
+  EXPECT_NEAR(balanced / ring / (7.5 / 4.5), 1, 0.03) << "as measured";
+  const double ring_by_work = 32 / 7.5, balanced_by_work = 32 / 4.5;
+  EXPECT_LT(ring, ring_by_work);
+  EXPECT_GT(ring, 0.93 * ring_by_work);
+  EXPECT_LT(balanced, balanced_by_work);
+  EXPECT_GT(balanced, 0.93 * balanced_by_work);
 }
 
 }  // namespace

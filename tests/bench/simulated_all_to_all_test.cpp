@@ -81,12 +81,21 @@ TEST(SimulatedAllToAllTest, OnSixteenNodesHierarchicalIsMuchFasterUpToAnEighthOf
 // There it saves 21 posts of 2 us, and pays a second latency. What it sends is 8 times as long, so
 // that it needs NCCL's protocol for long messages, whose latency is higher, from 4 KiB on.
 TEST(SimulatedAllToAllTest, OnFourNodesItIsWhereItsMessagesAreShort) {
-  for (const std::int64_t bytes : {1 << 10, 2 << 10, 4 << 10})
-    EXPECT_GT(gain(4, bytes), 1.5) << bytes;
   const double most = crossover(4);
-  ASSERT_TRUE(most > 4096 && std::isfinite(most)) << most;
-  for (std::int64_t bytes = 64; static_cast<double>(bytes) <= most; bytes *= 4)
-    EXPECT_GT(gain(4, bytes), 1) << bytes;
+  ASSERT_TRUE(most / 8 >= 1024 && std::isfinite(most)) << most;
+  for (std::int64_t bytes = 1024; static_cast<double>(bytes) <= most / 8; bytes *= 2)
+    EXPECT_GT(gain(4, bytes), 1.5) << bytes;
+  EXPECT_GT(gain(4, 2 << 10), 1.5);
+}
+
+// Beyond that, bytes decide, and what it goes by knows nothing of how they meet on the links.
+TEST(SimulatedAllToAllTest, AutomaticIsTheFasterWhilePostsAndLatenciesCount) {
+  for (std::int64_t bytes = 1 << 10; bytes <= 64 << 10; bytes *= 4) {
+    const double direct = exchanged(AllToAllAlgorithm::direct, 4, bytes).seconds;
+    const double hierarchical = exchanged(AllToAllAlgorithm::hierarchical, 4, bytes).seconds;
+    const Outcome automatic = exchanged(AllToAllAlgorithm::automatic, 4, bytes);
+    EXPECT_LT(automatic.seconds, 1.02 * std::min(direct, hierarchical)) << bytes;
+  }
 }
 
 TEST(SimulatedAllToAllTest, AutomaticChoosesTheFaster) {

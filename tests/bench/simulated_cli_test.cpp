@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -222,6 +223,48 @@ TEST_F(SimulatedCliTest, APointThatTakesTooLongIsARow) {
   const std::vector<Cells> rows = simulated(
       {"--seq", "1Mi", "--ranks", "1024", "--schedule", "ring", "--point-timeout", "0.2"});
   EXPECT_THAT(cell(rows.at(0), "status"), HasSubstr("--point-timeout 0.2 s"));
+}
+
+/// busbw_bytes_per_s of the only row of `primitives`.
+double bus_bandwidth(const Outcome& outcome) {
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::vector<std::string> cells;
+  std::istringstream line(outcome.out.substr(outcome.out.find('\n') + 1));
+  for (std::string text; std::getline(line, text, ',');) cells.push_back(text);
+  EXPECT_EQ(cells.size(), 20u) << outcome.out;
+  if (cells.size() != 20) return 0;
+  EXPECT_EQ(cells[0], "h800");
+  EXPECT_EQ(cells[2], "simulated");
+  EXPECT_EQ(cells[18], "") << "there is no data that could be wrong";
+  EXPECT_EQ(cells[19], "ok\n");
+  return std::stod(cells[17]);
+}
+
+// A GPU of h800 has links of 160 GB/s to its node, and 48.5 GB/s to others.
+TEST_F(SimulatedCliTest, PrimitivesReachTheSpeedOfTheirLinksAndNoMore) {
+  const auto bandwidth = [&](const char* primitive, const char* ranks) {
+    return bus_bandwidth(run({"primitives", "--cluster", "h800", "--primitive", primitive,
+                              "--ranks", ranks, "--bytes", "1Gi", "--format", "csv"}));
+  };
+  EXPECT_NEAR(bandwidth("ring_exchange", "8"), 160e9, 0.02 * 160e9);
+  // Parts of 128 MiB have 8 channels of 14 GB/s each; what reduces adds between two of them.
+  EXPECT_NEAR(bandwidth("all_gather", "8"), 112e9, 0.02 * 112e9);
+  for (const char* primitive : {"reduce_scatter", "all_reduce"}) {
+    EXPECT_LE(bandwidth(primitive, "8"), 112e9) << primitive;
+    EXPECT_GT(bandwidth(primitive, "8"), 0.85 * 112e9) << primitive;
+  }
+  EXPECT_NEAR(bandwidth("ring_exchange", "16"), 48.5e9, 0.02 * 48.5e9);
+  EXPECT_LT(bandwidth("all_to_all_direct", "16"), 2 * 48.5e9) << "half of it stays in the node";
+}
+
+TEST_F(SimulatedCliTest, PrimitivesInVirtualTimeNeedAClusterAndNoOtherTransport) {
+  const char* const rule = "simulated needs a --cluster, and no other transport beside it";
+  expect_refused({"primitives", "--transport", "simulated"}, rule);
+  expect_refused({"primitives", "--transport", "threads", "--cluster", "h800"}, rule);
+  expect_refused({"primitives", "--transport", "threads,simulated", "--cluster", "h800"}, rule);
+  expect_refused({"primitives", "--cluster", "tpu"}, "tpu");
+  expect_refused({"primitives", "--cluster", "h800", "--bytes", "16Gi", "--primitive", "broadcast"},
+                 "GiB of buffers for 1 ranks");
 }
 
 }  // namespace simulated_cli_test

@@ -46,6 +46,35 @@ TEST(AllToAllSecondsTest, MoreStagesHideMoreAndCostMoreMessages) {
   EXPECT_EQ(choose_all_to_all(hierarchical, {}, 8, 8, 8).stages, 7);
 }
 
+// 4 nodes of 8, 6 us a post, and 0.1 us a message inside the node. In one stage 5 posts, and twice
+// 7 such messages; joined 4 posts, and 7 and three times 7.
+TEST(AllToAllSecondsTest, JoinedStagesArePostedAsOne) {
+  MessageCosts costs = kCosts;
+  costs.per_operation = 6e-6;
+  costs.intra_node.per_message = 0.1e-6;
+  const double latencies = 6e-6, outer = 3 * 2e-6;
+  EXPECT_DOUBLE_EQ(all_to_all_seconds(costs, 0, 4, 8, 1), 30e-6 + latencies + outer + 1.4e-6);
+  EXPECT_DOUBLE_EQ(all_to_all_seconds(costs, 0, 4, 8, 3, true), 24e-6 + latencies + outer + 2.8e-6);
+  const AllToAllChoice choice = choose_all_to_all(hierarchical, costs, 0, 4, 8);
+  EXPECT_EQ(choice.stages, 3);
+  EXPECT_TRUE(choice.joined);
+  EXPECT_FALSE(choose_all_to_all(hierarchical, costs, 100'000'000, 4, 8).joined) << "nothing hides";
+  EXPECT_FALSE(choose_all_to_all(hierarchical, costs, 0, 2, 8).joined) << "there is one stage";
+  EXPECT_FALSE(choose_all_to_all(hierarchical, kCosts, 0, 4, 8).joined) << "posts cost nothing";
+}
+
+// Where hosts post ahead, all but the first of five posts pass while messages do, here 16.9 us.
+TEST(AllToAllSecondsTest, HostsThatPostAheadWaitForTheLongerOfPostsAndMessages) {
+  MessageCosts costs = kCosts;
+  costs.overlap = true;
+  costs.intra_node.per_message = 0.35e-6;
+  const double messages = 6e-6 + 3 * 2e-6 + 2 * 7 * 0.35e-6;
+  for (const double post : {1e-6, 10e-6}) {
+    costs.per_operation = post;
+    EXPECT_DOUBLE_EQ(all_to_all_seconds(costs, 0, 4, 8, 1), std::max(5 * post, post + messages));
+  }
+}
+
 TEST(AllToAllCrossoverTest, IsWhereBothTakeEquallyLong) {
   for (const int nodes : {2, 3, 4, 16}) {
     for (const int ranks : {2, 8}) {

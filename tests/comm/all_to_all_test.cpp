@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/all_to_all.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "tests/comm/all_to_all_slices.hpp"
@@ -18,18 +19,20 @@ struct Case {
   MessageCosts costs = {};  // they decide the number of stages: as many as can be
 };
 
-/// In one stage, for its messages are what costs; and in between.
+/// In one stage, for its messages are what costs; in between; and joined, for posts cost.
 constexpr MessageCosts kOneStage = {{}, {0, 1, 0}, 0};
+constexpr MessageCosts kJoined = {{}, {}, 0, 1};
 constexpr MessageCosts kFewStages = {{0, 0, 1}, {0, 30, 1}, 0};
 
 std::string test_name(const testing::TestParamInfo<Case>& info) {
   const bool direct = info.param.algorithm == AllToAllAlgorithm::direct;
   const double message = info.param.costs.intra_node.per_message;
   return concat(info.param.ranks, "ranks_", info.param.ranks_per_node, "per_node_",
-                direct         ? "direct"
-                : message == 0 ? "hierarchical"
-                : message == 1 ? "hierarchical_one_stage"
-                               : "hierarchical_few_stages");
+                direct                               ? "direct"
+                : info.param.costs.per_operation > 0 ? "hierarchical_joined"
+                : message == 0                       ? "hierarchical"
+                : message == 1                       ? "hierarchical_one_stage"
+                                                     : "hierarchical_few_stages");
 }
 
 std::vector<Case> cases() {
@@ -42,6 +45,7 @@ std::vector<Case> cases() {
       if (per_node > 1 && ranks > 2 * per_node) {  // three nodes, and so a choice of stages
         result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical, kOneStage});
         result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical, kFewStages});
+        result.push_back({ranks, per_node, AllToAllAlgorithm::hierarchical, kJoined});
       }
     }
   }
@@ -195,14 +199,14 @@ TEST_P(AllToAllTest, SendsExactlyWhatItsDescriptionSays) {
 TEST(HierarchicalAllToAllTest, TakesAsManyStagesAsPay) {
   launch({.ranks = 7, .ranks_per_node = 2}, [](const Communicator& comm) {
     const Slices slices(comm, equal_sizes);
-    const auto stages = [&](const Communicator& knowing) {
-      return AllToAll(knowing, slices.send, slices.recv, AllToAllAlgorithm::hierarchical)
-          .choice()
-          .stages;
+    const auto taken = [&](const Communicator& knowing) {
+      const AllToAll exchange(knowing, slices.send, slices.recv, AllToAllAlgorithm::hierarchical);
+      return std::pair(exchange.choice().stages, exchange.choice().joined);
     };
-    EXPECT_EQ(stages(comm), 3);
-    EXPECT_EQ(stages(comm.knowing(kFewStages)), 2);
-    EXPECT_EQ(stages(comm.knowing(kOneStage)), 1);
+    EXPECT_EQ(taken(comm), std::pair(3, false));
+    EXPECT_EQ(taken(comm.knowing(kFewStages)), std::pair(2, false));
+    EXPECT_EQ(taken(comm.knowing(kOneStage)), std::pair(1, false));
+    EXPECT_EQ(taken(comm.knowing(kJoined)), std::pair(3, true));
   });
 }
 

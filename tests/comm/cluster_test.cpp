@@ -137,6 +137,24 @@ TEST(ClusterTest, KnowsWhatAlgorithmsAreChosenBy) {
   EXPECT_EQ(costs.inter_node.latency, 5e-6);
   EXPECT_EQ(costs.inter_node.per_message, 2e-6);
   EXPECT_EQ(costs.inter_node.per_byte, 1 / 20e9);  // two GPUs on an adapter
+  EXPECT_EQ(costs.inter_node.long_latency, 0) << "copy engines have one protocol";
+}
+
+TEST(ClusterTest, AlgorithmsAreChosenByWhatEitherProtocolCosts) {
+  Cluster cluster = test::plain_cluster(2);
+  cluster.fabric.messages.channels = 16;
+  cluster.fabric.messages.short_latency_seconds = 0.5e-6;
+  cluster.network.messages = {.latency_seconds = 20e-6,
+                              .short_latency_seconds = 8e-6,
+                              .channels = 2,
+                              .gap_seconds = 3e-6,
+                              .short_gap_seconds = 1e-6};
+  const LinkCosts link = message_costs(cluster).inter_node;
+  for (const std::int64_t bytes : {1, 2 * 16384, 2 * 16384 + 1, 1 << 20}) {
+    const MessageModel model = model_message(cluster, {16, false}, true, bytes);
+    EXPECT_DOUBLE_EQ(link.latency_of(static_cast<double>(bytes)), model.latency_seconds) << bytes;
+    EXPECT_DOUBLE_EQ(link.message(static_cast<double>(bytes)), model.gap_seconds) << bytes;
+  }
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ struct OperatorFigure {
   std::vector<Point> points;  // iterations are these in turn
   double iterations_per_second = 0;
   std::string metric = "iterations/s";
-  std::string problem;      // what is computed, and by which program; however it is distributed
-  std::string kernel = {};  // whose anchors say how fast attention is; empty: the problem
+  std::string problem;       // what is computed, and by which program; however it is distributed
+  std::string program = {};  // that anchors must share, if a system has several
+  std::string kernel = {};   // whose anchors say how fast attention is; empty: the problem
   bool anchor = false;
   bool bare = false;  // see Anchor
   Mark mark = Mark::prediction;

@@ -59,6 +59,7 @@ OperatorFigure figure(FigureName name, const Point& point, double iterations_per
   figure.name = std::move(name);
   figure.points = {point};
   figure.iterations_per_second = iterations_per_second;
+  figure.program = packing;
   figure.problem = concat(point.batch, " x ", point.sequence_length, " tokens, ", point.heads, ":",
                           point.kv_heads, " heads of ", point.head_dim, ", ", point.pass, packing);
   figure.anchor = point.ulysses_degree == point.ranks;
@@ -68,16 +69,18 @@ OperatorFigure figure(FigureName name, const Point& point, double iterations_per
 
 /// A problem without anchors of its own takes those of the nearest number of heads.
 void find_kernels(std::vector<OperatorFigure>& figures) {
-  const auto alike = [](const Point& a, const Point& b) {
-    return std::tie(a.sequence_length, a.batch, a.head_dim, a.pass, a.mask, a.cluster) ==
-           std::tie(b.sequence_length, b.batch, b.head_dim, b.pass, b.mask, b.cluster);
+  const auto alike = [](const OperatorFigure& one, const OperatorFigure& other) {
+    const Point &a = one.points.front(), &b = other.points.front();
+    return std::tie(a.sequence_length, a.batch, a.head_dim, a.pass, a.mask, a.cluster,
+                    one.program) == std::tie(b.sequence_length, b.batch, b.head_dim, b.pass, b.mask,
+                                             b.cluster, other.program);
   };
   for (OperatorFigure& figure : figures) {
     const Point& point = figure.points.front();
     std::int64_t nearest = std::numeric_limits<std::int64_t>::max();
     for (const OperatorFigure& other : figures) {
       const Point& anchor = other.points.front();
-      if (!other.anchor || !alike(point, anchor)) continue;
+      if (!other.anchor || !alike(figure, other)) continue;
       const std::int64_t distance = std::abs(point.heads - anchor.heads);
       if (distance < nearest || (distance == nearest && other.problem == figure.problem)) {
         figure.kernel = other.problem;

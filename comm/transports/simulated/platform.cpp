@@ -82,8 +82,15 @@ std::vector<s4u::Host*> add_checked_hosts(s4u::NetZone& zone) {
 
 }  // namespace
 
-Platform& Platform::of(const Cluster& cluster) {
-  static Platform* const platform = new Platform(cluster);
+std::span<const char* const> engine_flags() {
+  static constexpr const char* kFlags[] = {"network/model:CM02", "network/crosstraffic:0",
+                                           "network/TCP-gamma:0", "surf/precision:1e-12",
+                                           "contexts/stack-size:1024"};
+  return kFlags;
+}
+
+Platform& Platform::of(const Cluster& cluster, std::span<const char* const> flags) {
+  static Platform* const platform = new Platform(cluster, flags);
   if (!platform->broken_.empty()) throw Error(ErrorKind::not_available, platform->broken_);
   if (!platform->on_own_thread())
     throw Error(ErrorKind::not_available, "simulated: a process simulates in one thread only");
@@ -98,16 +105,14 @@ Platform& Platform::of(const Cluster& cluster) {
 
 Platform::~Platform() = default;
 
-Platform::Platform(const Cluster& cluster)
+Platform::Platform(const Cluster& cluster, std::span<const char* const> flags)
     : cluster_(cluster), wiring_(cluster), thread_(std::this_thread::get_id()) {
   static char name[] = "ringspan";
   static char* arguments[] = {name, nullptr};
   int count = 1;
   xbt_log_control_set("xbt_cfg.thresh:warning");  // or every flag is announced
   engine_ = new s4u::Engine(&count, arguments);
-  for (const char* flag : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0",
-                           "surf/precision:1e-12", "contexts/stack-size:1024"})
-    s4u::Engine::set_config(flag);
+  for (const char* flag : flags) s4u::Engine::set_config(flag);
   s4u::NetZone* zone = s4u::create_star_zone("cluster");
   add_hosts(*zone);
   const std::vector<s4u::Host*> checked = add_checked_hosts(*zone);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,9 @@ struct Call {
   void* object;
 };
 
+/// What the simulation engine is configured to, for platform.cpp's reasons.
+std::span<const char* const> engine_flags();
+
 /// The simulation engine of this process, which has one, for one cluster, used by one thread: the
 /// clock, timers, flows that share links, and actors that run in turns. Timers and flows call back
 /// between the turns of actors. Virtual time goes on from one run to the next.
@@ -33,8 +37,9 @@ class Platform {
  public:
   using Timer = simgrid::kernel::timer::Timer;
 
-  /// Throws not_available if the process has one of another cluster, or of another thread.
-  static Platform& of(const Cluster& cluster);
+  /// Throws not_available if the process has one of another cluster, or of another thread, or if
+  /// the engine does not share links as it is to. `flags`: for tests of this check alone.
+  static Platform& of(const Cluster& cluster, std::span<const char* const> flags = engine_flags());
   ~Platform();
 
   bool on_own_thread() const { return thread_ == std::this_thread::get_id(); }
@@ -65,7 +70,7 @@ class Platform {
   void sleep_until(double time);
 
  private:
-  explicit Platform(const Cluster& cluster);
+  Platform(const Cluster& cluster, std::span<const char* const> flags);
   void add_hosts(simgrid::s4u::NetZone& zone);
   std::string check_closed_forms(const std::vector<simgrid::s4u::Host*>& hosts);
   void start_flow(simgrid::s4u::Host* from, simgrid::s4u::Host* to, double bytes,
