@@ -87,6 +87,7 @@ class Engine {
   void block(const Predicate& done, double deadline);
   void look_until(const Predicate& done, double deadline);
   diagnosis::Waiting waiting() const;
+  std::vector<int> not_connected() const;
   const Operation* oldest() const;
   bool lacks(const Operation& operation, int peer) const;
   void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);
