@@ -46,6 +46,7 @@ void find_streams(const DynamicLibrary& library, Api& api) {
   library.find(api.event_destroy, "cuEventDestroy_v2");
   library.find(api.event_record, "cuEventRecord");
   library.find(api.event_query, "cuEventQuery");
+  library.find(api.elapsed_time, "cuEventElapsedTime");
 }
 
 void find_memory(const DynamicLibrary& library, Api& api) {

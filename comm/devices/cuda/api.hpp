@@ -119,6 +119,7 @@ struct Api {
   Status (*event_destroy)(EventHandle);
   Status (*event_record)(EventHandle, StreamHandle);
   Status (*event_query)(EventHandle);
+  Status (*elapsed_time)(float* milliseconds, EventHandle start, EventHandle end);
 
   Status (*allocate)(Address*, std::size_t bytes, StreamHandle);
   Status (*release)(Address, StreamHandle);

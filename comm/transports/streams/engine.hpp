@@ -80,6 +80,7 @@ class Engine {
   void announce(Operation& operation);
   void count(const Operation& operation);
   void queue(Operation& operation);
+  cuda::Timeline::Mark mark(const cuda::Stream& stream) const;
   void poll();
   void retire();
 

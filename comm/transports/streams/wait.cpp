@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/transports/streams/engine.hpp"
 
 namespace ringspan::comm::streams {
@@ -31,7 +32,11 @@ void Engine::wait(Operation& operation) {
     require_working();
     watched(operation.name, operation.sequence, [&] {
       retire();
+      const cuda::Timeline::Mark before = mark(device_.compute());
       if (!operation.finished) device_.compute().wait(operation.over);
+      if (before)
+        device_.timeline()->add(TraceSpan::Kind::wait, operation.name, before,
+                                operation.finished ? before : mark(device_.compute()));
     });
   }
   // The host may look at values now.
