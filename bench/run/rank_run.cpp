@@ -107,6 +107,7 @@ comm::Traffic difference(const comm::Traffic& after, const comm::Traffic& before
 double RankRun::run(const RunMode& mode) {
   comm::Device& device = world_.device();
   comm::barrier(world_);
+  if (!device.cluster()) device.synchronize(world_.deadline());  // a GPU's host has not met anybody
   mode_ = mode;
   clock_.reset();
   const comm::Traffic before = world_.traffic();

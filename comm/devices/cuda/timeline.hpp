@@ -39,7 +39,7 @@ class Timeline {
 
   const int rank_;
   const Trace trace_;
-  const Mark origin_;
+  Mark origin_;
   double origin_seconds_ = 0;  // of the host
   std::deque<Span> spans_;
 };
