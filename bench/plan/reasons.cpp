@@ -223,9 +223,11 @@ class Why {
     if (config.ulysses > 1) why.push_back(why_ulysses());
     if (config.ring > 1) why.push_back(why_ring());
     if (!best_.mix.whole_sequences()) {
-      why.push_back(fmt::format("exposed messages of attention are {:.1f} % of the step",
-                                100 * best_.step.seconds.attention_messages / best_.seconds()));
-      if (options_.cluster.gpus_per_node > 1) why.push_back(how_messages_move());
+      const bool copies = options_.cluster.fabric.messages.channels == 0;
+      why.push_back(fmt::format(
+          "exposed messages of attention are {:.1f} % of the step; inside a node {} move them",
+          100 * best_.step.seconds.attention_messages / best_.seconds(),
+          copies ? "copy engines" : "kernels"));
     }
     if (config.zero_stage > 0) {
       TrainingConfig less = config;
@@ -239,17 +241,6 @@ class Why {
       why.push_back("recomputing: " + why_not_less(less));
     }
     return why;
-  }
-
-  /// By what the cluster says, which another file may say otherwise of the same machine.
-  string how_messages_move() const {
-    const comm::MessageRule& rule = options_.cluster.fabric.messages;
-    if (rule.channels == 0)
-      return "inside a node copy engines move messages, as cuda_ipc has them: no kernel is slowed";
-    return fmt::format(
-        "inside a node kernels move messages, as nccl has them, and others take {:.2f} times as "
-        "long meanwhile; copy engines are channels = 0, as in h100-cuda-ipc",
-        rule.kernel_slowdown);
   }
 
   /// What would happen with less ZeRO or recomputing.

@@ -43,8 +43,8 @@ TEST_F(PlanAnswersTest, WhatMovesMessagesInsideANodeIsAReason) {
     words.insert(words.end(), problem.begin(), problem.end());
     return why(plan(words));
   };
-  EXPECT_THAT(reasons_on("h100"), HasSubstr("inside a node kernels move messages"));
-  EXPECT_THAT(reasons_on("h100-cuda-ipc"), HasSubstr("inside a node copy engines move messages"));
+  EXPECT_THAT(reasons_on("h100"), HasSubstr("inside a node kernels move them"));
+  EXPECT_THAT(reasons_on("h100-cuda-ipc"), HasSubstr("inside a node copy engines move them"));
 }
 
 TEST_F(PlanAnswersTest, WithBatchToSpareShortSequencesStayWhole) {
