@@ -86,6 +86,9 @@ class Kernels {
   virtual std::int64_t workspace_bytes() const = 0;
   /// Tiles that forward() has left to a vendor's attention so far.
   virtual std::int64_t library_tiles() const { return 0; }
+  /// Whether weights, and their gradients, are rounded to the dtype before they are multiplied, as
+  /// tensor cores want them: two roundings that the results of other kernels do not have.
+  virtual bool rounds_weights(const Shape&) const { return false; }
   /// Throws invalid_argument for logits that these kernels have no such thing as.
   virtual void require_possible(const Logits&) const {}
 

@@ -29,7 +29,7 @@ void run_answering(const comm::Communicator& comm, const std::function<void()>& 
 std::string broadcast(const comm::Communicator& comm, std::string text) {
   const auto mine = static_cast<std::int64_t>(comm.rank() == 0 ? text.size() : 0);
   const std::int64_t bytes = comm::all_reduce(comm, mine, comm::Reduction::max);
-  const comm::Buffer buffer = comm.device().allocate(bytes);
+  const comm::Buffer buffer = comm.device().allocate_values(bytes);
   auto* data = reinterpret_cast<char*>(buffer.data());
   std::copy_n(text.data(), mine, data);
   comm::broadcast(comm, comm::whole(buffer), 0);
@@ -56,7 +56,8 @@ Told outcome(const std::function<std::string()>& tell) {
 
 Processes::Processes() : options_(comm::launch_options_from_environment()) {
   for (const comm::Backend& backend : comm::backends()) {
-    if (!backend.process || !backend.unavailable().empty()) continue;
+    if (!backend.process || backend.world != "host") continue;  // what is told takes no GPU
+    if (!backend.unavailable().empty()) continue;
     const comm::Process process = backend.process();
     if (process.size == 1) continue;
     transport_ = backend.name;

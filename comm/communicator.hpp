@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/message_costs.hpp"
+#include "comm/nvtx.hpp"
 #include "comm/transport.hpp"
 
 namespace ringspan::comm {
@@ -54,6 +55,7 @@ class Communicator {
 
   /// See Transport::post. Peers are ranks of this group.
   Request post(std::string_view operation, std::span<Send> sends, std::span<Recv> recvs) const {
+    const NvtxRange range(operation);
     return transport_->post(operation, sends, recvs);
   }
   void reclaim(const Buffer& buffer) const { transport_->reclaim(buffer); }

@@ -43,7 +43,7 @@ struct LaunchOptions {
   /// cuda_ipc; threads and simulated refuse it.
   bool gpu_memory = false;
   std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
-  Trace trace = {};                             // told what the simulated transport does
+  Trace trace = {};                             // told what simulated, nccl and cuda_ipc do
   bool trace_joins_kernels = false;  // neighbours in a queue may be one span, which is faster
 };
 

@@ -24,7 +24,8 @@ struct TraceSpan {
   std::int64_t bytes = 0;      // of a message
 };
 
-/// Called at the end of each span, by the rank's thread or the transport's.
+/// Called at the end of each span, by the rank's thread or the transport's; on GPUs when the rank's
+/// thread synchronizes.
 using Trace = std::function<void(const TraceSpan&)>;
 
 }  // namespace ringspan::comm

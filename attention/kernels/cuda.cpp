@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on a GPU, by kernels of our own: those of cuda/attention.cu and cuda/movement.cu. All
 // is queued on the compute stream; nothing waits and nothing is allocated.
+#include "attention/kernels/cuda/attention_launch.hpp"
 #include "attention/kernels/cuda/device_attention.hpp"
-#include "attention/kernels/cuda/device_movement.hpp"
+#include "attention/kernels/cuda/gpu_kernels.hpp"
 #include "attention/kernels/families.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-class CudaKernels final : public Kernels {
+class CudaKernels final : public cuda::GpuKernels {
  public:
-  explicit CudaKernels(comm::cuda::CudaDevice& device) : movement_(device), attention_(device) {}
+  explicit CudaKernels(comm::cuda::CudaDevice& device) : GpuKernels(device), attention_(device) {}
 
   void prepare(const Shape& shape) override { require_plain_sums("cuda", shape); }
   std::int64_t workspace_bytes() const override { return 0; }
+  bool rounds_weights(const Shape& shape) const override {
+    return cuda::kernel_dim(shape.dtype, shape.head_dim, shape.value_dim) > 0;
+  }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
     attention_.forward(block, partial);
@@ -31,17 +35,8 @@ class CudaKernels final : public Kernels {
                 const TensorView& lse) override {
     attention_.finalize(partial, sinks, out, lse);
   }
-  void merge(const Partial& into, const Partial& from) override { movement_.merge(into, from); }
-  void copy(const ConstTensorView& from, const TensorView& to) override {
-    movement_.copy(from, to);
-  }
-  void accumulate(const ConstTensorView& from, const TensorView& to) override {
-    movement_.accumulate(from, to);
-  }
-  void fill(const TensorView& to, double value) override { movement_.fill(to, value); }
 
  private:
-  cuda::DeviceMovement movement_;
   cuda::DeviceAttention attention_;
 };
 

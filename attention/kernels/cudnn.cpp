@@ -11,6 +11,7 @@
 #include "attention/kernels/cudnn/forward_plan.hpp"
 #include "attention/kernels/families.hpp"
 #include "comm/devices/cuda/device.hpp"
+#include "comm/devices/cuda/kernel_span.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
@@ -82,6 +83,7 @@ class CudnnKernels final : public Kernels {
   }
 
   std::int64_t library_tiles() const override { return library_tiles_; }
+  bool rounds_weights(const Shape& shape) const override { return own_->rounds_weights(shape); }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
     for (const Tile& tile : block.tiles) {
@@ -134,7 +136,7 @@ class CudnnKernels final : public Kernels {
                              strides(v), lower(tile), upper(tile)};
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
-      if (plans_.size() == kMostPlans) return nullptr;
+      if (plans_.size() == kMostPlans) return warn_of_too_many(), nullptr;
       found = plans_.emplace(shape, make_plan(shape)).first;
     }
     return found->second ? &*found->second : nullptr;
@@ -157,6 +159,12 @@ class CudnnKernels final : public Kernels {
     return plan;
   }
 
+  void warn_of_too_many() {
+    if (std::exchange(warned_, true)) return;
+    std::cerr << concat("ringspan: kernel 'cudnn' has compiled ", kMostPlans,
+                        " shapes of tiles; it leaves all others to kernel 'cuda'\n");
+  }
+
   /// Its result enters as (out, log2 of the sum, 1).
   void fold(const ForwardPlan& plan, const ForwardBlock& block, const Tile& tile,
             const Partial& partial) {
@@ -175,6 +183,7 @@ class CudnnKernels final : public Kernels {
     const TensorView ones = packed(ones_.take(values * std::int64_t{sizeof(float)}), DType::f32, 1);
     if (more_ones) own_->fill(ones, 1);
     {
+      const comm::cuda::KernelSpan span(device_, "attention_forward");
       const comm::cuda::Current current(device_.compute().gpu());
       plan.queue(handle_, {.q = rows_of(block.q, tile.queries).data,
                            .k = rows_of(block.k, tile.keys).data,
@@ -200,6 +209,7 @@ class CudnnKernels final : public Kernels {
   std::map<ForwardShape, std::optional<ForwardPlan>> plans_;
   Scratch halves_, floats_, ones_, workspace_;
   std::int64_t library_tiles_ = 0;
+  bool warned_ = false;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ const comm::Gpu& gpu(const comm::Device& device) {
 }
 
 /// Everything but attention itself.
-class ModelledMovement : public NoAttention {
+class ModelledMovement : public NoAttention<Kernels> {
  public:
   explicit ModelledMovement(comm::Device& device)
       : device_(device), bytes_per_second_(gpu(device).memory_bytes_per_second) {}

@@ -18,9 +18,12 @@ class NoScores final : public ScoreKernels {
                      const TensorView&) override {}
 };
 
-/// Leaves results as they were; subclasses say what moving data takes.
-class NoAttention : public Kernels {
+/// Leaves results as they were; `Base`, or subclasses, say what moving data takes.
+template <typename Base>
+class NoAttention : public Base {
  public:
+  using Base::Base;
+
   void prepare(const Shape&) override {}
   std::int64_t workspace_bytes() const override { return 0; }
 

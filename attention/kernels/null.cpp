@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // No attention at all: the time of a schedule's messages, with the packing that belongs to them.
 // Results are left as they were.
-#include "attention/kernels/cuda/device_movement.hpp"
+#include "attention/kernels/cuda/gpu_kernels.hpp"
 #include "attention/kernels/families.hpp"
 #include "attention/kernels/host_movement.hpp"
 #include "attention/kernels/no_attention.hpp"
@@ -9,7 +9,7 @@
 namespace ringspan::attention {
 namespace {
 
-class NullKernels final : public NoAttention {
+class NullKernels final : public NoAttention<Kernels> {
  public:
   void copy(const ConstTensorView& from, const TensorView& to) override { copy_on_host(from, to); }
   void accumulate(const ConstTensorView& from, const TensorView& to) override {
@@ -18,21 +18,7 @@ class NullKernels final : public NoAttention {
   void fill(const TensorView& to, double value) override { fill_on_host(to, value); }
 };
 
-class NullOnGpu final : public NoAttention {
- public:
-  explicit NullOnGpu(comm::cuda::CudaDevice& device) : movement_(device) {}
-
-  void copy(const ConstTensorView& from, const TensorView& to) override {
-    movement_.copy(from, to);
-  }
-  void accumulate(const ConstTensorView& from, const TensorView& to) override {
-    movement_.accumulate(from, to);
-  }
-  void fill(const TensorView& to, double value) override { movement_.fill(to, value); }
-
- private:
-  cuda::DeviceMovement movement_;
-};
+using NullOnGpu = NoAttention<cuda::GpuKernels>;
 
 }  // namespace
 

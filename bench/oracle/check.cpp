@@ -56,8 +56,6 @@ std::vector<SampledRow> key_sample(const Problem& problem, const RowOracle& orac
   return rows;
 }
 
-bool has_tensor_cores(const comm::Device& device) { return device.name() == "cuda"; }
-
 /// Distance from the expected value in units of its bound; furthest is what is not finite.
 double stray(double got, double expected, double bound) {
   const double error = std::abs(got - expected);
@@ -146,8 +144,9 @@ Deviation combined(const Deviation& a, const Deviation& b) {
 }
 
 Deviation check_rows(const Problem& problem, std::uint64_t seed, const attention::Shard& shard,
-                     const CheckedTensors& tensors, comm::Device& device) {
-  const RowOracle oracle(problem, InputValues(seed), has_tensor_cores(device));
+                     const CheckedTensors& tensors, comm::Device& device,
+                     const attention::Kernels& kernels) {
+  const RowOracle oracle(problem, InputValues(seed), kernels.rounds_weights(problem.shape));
   const bool backward = tensors.dq.data != nullptr;
   const std::vector<SampledRow> queries = query_sample(problem, seed);
   const std::vector<SampledRow> keys =
@@ -185,9 +184,10 @@ std::int64_t sampled_rows(const Problem& problem, std::uint64_t seed,
 }
 
 Deviation check_dv_sum(const comm::Communicator& world, const Problem& problem, std::uint64_t seed,
-                       const attention::Shard& shard, const ConstTensorView& dv) {
+                       const attention::Shard& shard, const ConstTensorView& dv,
+                       const attention::Kernels& kernels) {
   if (problem.sinks) return {};
-  const RowOracle oracle(problem, InputValues(seed), has_tensor_cores(world.device()));
+  const RowOracle oracle(problem, InputValues(seed), kernels.rounds_weights(problem.shape));
   RowReader reader(world.device());
   const std::int64_t batch = random_below(problem.shape.batch, seed, 0);
   const std::int64_t kv_head = random_below(problem.shape.kv_heads, seed, 1);

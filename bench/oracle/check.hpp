@@ -31,10 +31,10 @@ struct Deviation {
 };
 
 /// Compares the rows of a sample, the same on all ranks, that this rank holds. Rows of dk and dv
-/// are compared where few enough queries see the key.
+/// are compared where few enough queries see the key. `kernels` have computed them.
 Deviation check_rows(const attention::Problem& problem, std::uint64_t seed,
                      const attention::Shard& shard, const CheckedTensors& tensors,
-                     comm::Device& device);
+                     comm::Device& device, const attention::Kernels& kernels);
 
 /// Rows that all ranks together must have compared.
 std::int64_t sampled_rows(const attention::Problem& problem, std::uint64_t seed,
@@ -49,7 +49,7 @@ std::int64_t sampled_keys(const attention::Problem& problem, std::uint64_t seed)
 /// all ranks.
 Deviation check_dv_sum(const comm::Communicator& world, const attention::Problem& problem,
                        std::uint64_t seed, const attention::Shard& shard,
-                       const attention::ConstTensorView& dv);
+                       const attention::ConstTensorView& dv, const attention::Kernels& kernels);
 
 /// Of all ranks: the furthest stray, the largest error, the sum of rows.
 Deviation combined(const Deviation& a, const Deviation& b);

@@ -56,10 +56,10 @@ struct RowOracle::Weights {
 };
 
 RowOracle::RowOracle(const attention::Problem& problem, const InputValues& inputs,
-                     bool tensor_cores)
+                     bool rounds_weights)
     : problem_(problem),
       inputs_(inputs),
-      tensor_cores_(tensor_cores),
+      rounds_weights_(rounds_weights),
       scale_(problem.softmax_scale.value_or(
           1 / std::sqrt(static_cast<double>(problem.shape.head_dim)))),
       document_starts_{0} {
@@ -156,7 +156,7 @@ RowOracle::Row RowOracle::row(std::int64_t batch, std::int64_t head, std::int64_
 
 double RowOracle::relative_error(double largest_logit) const {
   const DType dtype = problem_.shape.dtype;
-  const double weights = tensor_cores_ && narrow(dtype) ? 2 * epsilon(dtype) : 0;
+  const double weights = rounds_weights_ ? 2 * epsilon(dtype) : 0;
   return weights + 16 * epsilon(attention::accumulator(dtype)) * (1 + largest_logit);
 }
 

@@ -13,8 +13,8 @@ namespace ringspan::bench {
 /// One value as it should be, and how far rounding may take it from there: 16 eps of the
 /// accumulator times (1 + largest |logit|) times the sum of what was added in absolute value, plus
 /// the rounding to the dtype of the result (and, in gradients, of the out that they are given),
-/// plus what weights too small to matter to the row would have added. Tensor cores take weights and
-/// their gradients in the dtype: two more roundings to it.
+/// plus what weights too small to matter to the row would have added. Kernels that
+/// round weights (Kernels::rounds_weights): two more roundings to the dtype.
 struct Expected {
   double value = 0;
   double bound = 0;
@@ -25,7 +25,7 @@ struct Expected {
 class RowOracle {
  public:
   RowOracle(const attention::Problem& problem, const InputValues& inputs,
-            bool tensor_cores = false);
+            bool rounds_weights = false);
 
   /// Of one query and head: [value_dim], [head_dim].
   struct QueryRow {
@@ -77,7 +77,7 @@ class RowOracle {
 
   attention::Problem problem_;
   InputValues inputs_;
-  bool tensor_cores_;
+  bool rounds_weights_;
   double scale_;
   std::vector<std::int64_t> document_starts_;  // and where the last one ends
 };

@@ -223,8 +223,11 @@ class Why {
     if (config.ulysses > 1) why.push_back(why_ulysses());
     if (config.ring > 1) why.push_back(why_ring());
     if (!best_.mix.whole_sequences()) {
-      why.push_back(fmt::format("exposed messages of attention are {:.1f} % of the step",
-                                100 * best_.step.seconds.attention_messages / best_.seconds()));
+      const bool copies = options_.cluster.fabric.messages.channels == 0;
+      why.push_back(fmt::format(
+          "exposed messages of attention are {:.1f} % of the step; inside a node {} move them",
+          100 * best_.step.seconds.attention_messages / best_.seconds(),
+          copies ? "copy engines" : "kernels"));
     }
     if (config.zero_stage > 0) {
       TrainingConfig less = config;

@@ -107,6 +107,7 @@ comm::Traffic difference(const comm::Traffic& after, const comm::Traffic& before
 double RankRun::run(const RunMode& mode) {
   comm::Device& device = world_.device();
   comm::barrier(world_);
+  if (!device.cluster()) device.synchronize(world_.deadline());  // a GPU's host has not met anybody
   mode_ = mode;
   clock_.reset();
   const comm::Traffic before = world_.traffic();
@@ -126,7 +127,7 @@ CheckedTensors RankRun::results() const {
 }
 
 Deviation RankRun::check() const {
-  return check_rows(problem_, seed_, shard_, results(), world_.device());
+  return check_rows(problem_, seed_, shard_, results(), world_.device(), *kernels_);
 }
 
 std::int64_t RankRun::sampled_rows() const {
@@ -135,7 +136,7 @@ std::int64_t RankRun::sampled_rows() const {
 
 Deviation RankRun::check_sums() const {
   if (!point_.has_backward()) return {};
-  return check_dv_sum(world_, problem_, seed_, shard_, dv_);
+  return check_dv_sum(world_, problem_, seed_, shard_, dv_, *kernels_);
 }
 
 std::int64_t RankRun::sampled_keys() const { return bench::sampled_keys(problem_, seed_); }

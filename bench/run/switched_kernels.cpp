@@ -69,6 +69,7 @@ class SwitchedKernels final : public Kernels {
     null_->prepare(shape);
   }
   std::int64_t workspace_bytes() const override { return full_->workspace_bytes(); }
+  bool rounds_weights(const Shape& shape) const override { return full_->rounds_weights(shape); }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
     timed("attention_forward", [&](Kernels& kernels) { kernels.forward(block, partial); });

@@ -80,8 +80,9 @@ void write(const std::string& output, const Timeline& timeline, const Point& poi
 int trace(const TraceOptions& options, const Processes& processes) {
   const Hosts hosts(processes);
   const Point point = points(options.axes, hosts.nodes()).front();
-  RINGSPAN_REQUIRE(point.device != "cuda", "--transport: a timeline of '", point.transport,
-                   "' would show when work is queued, not when a GPU does it; use its profiler");
+  const bool told = comm::backend(point.transport).world == "gpu";
+  RINGSPAN_REQUIRE(point.device != "cuda" || told, "--transport: a timeline of '", point.transport,
+                   "' on GPUs would show when the host sees messages; trace nccl or cuda_ipc");
   processes.told_by_first([&] {
     require_writable(options.output);
     require_writable(growing(options.output));

@@ -73,21 +73,27 @@ Timeline timeline(std::vector<comm::Place> places, std::vector<RankTimeline> ran
   return result;
 }
 
-/// One rank of a real point.
-RankTimeline run_rank(const comm::Communicator& world, const Point& point,
-                      const MeasureOptions& options) {
-  RankTimeline own;
+void run_pass(RankRun& run, int warmup, RankTimeline& own) {
+  for (int i = 0; i < warmup; ++i) run.run(kOverlapped);
+  own.spans.clear();
+  const double seconds = run.run(kOverlapped);
+  own.begin(run.started());
+  own.ended = run.started() + seconds;
+}
+
+/// One rank of a real point. Where GPUs tell `own` themselves, what the host does says nothing.
+void run_rank(const comm::Communicator& world, const Point& point, const MeasureOptions& options,
+              bool told, RankTimeline& own) {
+  if (told) {
+    RankRun run(world, point, options);
+    return run_pass(run, options.warmup, own);
+  }
   const auto add = [&own](const TraceSpan& span) { own.add(span); };
   RankRun run(world.through(make_traced_transport(world.transport(), add)), point, options,
               [&](std::string_view kernel, double start, double end) {
                 own.add({TraceSpan::Kind::kernel, world.rank(), kernel, start, end});
               });
-  for (int i = 0; i < options.warmup; ++i) run.run(kOverlapped);
-  own.spans.clear();
-  const double seconds = run.run(kOverlapped);
-  own.begin(run.started());
-  own.ended = run.started() + seconds;
-  return own;
+  run_pass(run, options.warmup, own);
 }
 
 }  // namespace
@@ -97,17 +103,22 @@ Timeline record(const Point& point, const MeasureOptions& options) {
   const bool processes = comm::backend(point.transport).process != nullptr;
   Timeline result;
   KnownCosts known;
-  comm::launch(point.transport, launch_options(point, options), [&](const comm::Communicator& all) {
+  std::vector<RankTimeline> own(static_cast<std::size_t>(point.ranks));  // of this process
+  const bool told = comm::backend(point.transport).world == "gpu";
+  comm::LaunchOptions launch = launch_options(point, options);
+  if (told) launch.trace = [&](const TraceSpan& span) { own[span.rank].add(span); };
+  comm::launch(point.transport, launch, [&](const comm::Communicator& all) {
     std::unique_ptr<Watchdog> watchdog;  // one in a process
     if (all.rank() == 0 || processes) {
       watchdog = std::make_unique<Watchdog>(all, options.point_timeout);
     }
     const comm::Communicator world =
         chooses_by_costs(point) ? all.knowing(known.of(all, point.transport).costs) : all;
-    const RankTimeline own = run_rank(world, point, options);
+    RankTimeline& mine = own[world.rank()];
+    run_rank(world, point, options, told, mine);
     const double offset = processes ? clock_offset(world) : 0;
     std::vector<RankTimeline> ranks;
-    for (const std::string& rank : gather(world, text(own, offset))) {
+    for (const std::string& rank : gather(world, text(mine, offset))) {
       ranks.push_back(rank_timeline(rank));
     }
     if (world.rank() == 0) result = timeline(world.world().places, std::move(ranks));
@@ -126,11 +137,7 @@ Timeline record_simulated(const Point& point, const MeasureOptions& options,
     std::optional<Watchdog> watchdog;
     if (world.rank() == 0) watchdog.emplace(world, options.point_timeout);
     RankRun run(world, point, options);
-    RankTimeline& own = ranks[world.rank()];
-    own.spans.clear();
-    const double seconds = run.run(kOverlapped);
-    own.begin(run.started());
-    own.ended = run.started() + seconds;
+    run_pass(run, 0, ranks[world.rank()]);
     if (world.rank() == 0) places = world.world().places;
   });
   return timeline(std::move(places), std::move(ranks));

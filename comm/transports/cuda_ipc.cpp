@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "comm/transports/cuda_ipc/connection.hpp"
-#include "comm/transports/cuda_ipc/processes.hpp"
 #include "comm/transports/processes/agreement.hpp"
 #include "comm/transports/streams/launch.hpp"
+#include "comm/transports/streams/processes.hpp"
 
 namespace ringspan::comm {
 namespace cuda_ipc {
@@ -32,7 +32,7 @@ void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
   const auto cuda = cuda::load_cuda();
   require_reach(*cuda, options.ranks);
   const auto lanes = std::make_shared<Lanes>(
-      std::make_unique<SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
+      std::make_unique<streams::SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
   lanes->start();
   const auto flags = std::make_shared<const Flags>(std::make_shared<cuda::Gpu>(cuda, 0), lanes);
   streams::launch_threads(
@@ -42,13 +42,34 @@ void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
       });
 }
 
-// Threads of this process, unless a launcher or the caller has started others. (A batch script,
-// too, has the variables of its launcher, but is alone.)
+bool descriptors_pass(const streams::Meeting& meeting) {
+  const Bootstrap& bootstrap = meeting.bootstrap;
+  char takes = 1;
+  for (int process = 0; process < bootstrap.size; ++process)
+    if (process != bootstrap.rank && !meeting.hub->watched(process).lets_take()) takes = 0;
+  const auto all = processes::all_gather(bootstrap, takes, meeting.deadline);
+  return std::find(all.begin(), all.end(), 0) == all.end();
+}
+
+void launch_in_processes(const LaunchOptions& options, const RankFunction& body) {
+  const auto prepare = [&](const streams::Meeting& meeting) -> streams::Connect {
+    const bool descriptors = descriptors_pass(meeting);
+    return [&, descriptors](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
+      const auto take = [hub = meeting.hub](std::int64_t process, int number) {
+        return hub->watched(static_cast<int>(process)).take(number);
+      };
+      return std::make_unique<Connection>(
+          meeting.lanes, std::make_shared<const Flags>(gpu, meeting.lanes), gpu, options.ranks,
+          rank, options.debug.ledger, Connection::Apart{descriptors, take});
+    };
+  };
+  streams::launch_processes("cuda_ipc", options, body, prepare);
+}
+
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   RINGSPAN_REQUIRE(options.hop == Hop::copy,
                    "cuda_ipc: hops by reference need one memory; between GPUs, copy");
-  if (options.bootstrap || processes::own_process().size > 1)
-    return launch_in_processes(options, body);
+  if (processes::are_apart(options)) return launch_in_processes(options, body);
   launch_in_threads(options, body);
 }
 

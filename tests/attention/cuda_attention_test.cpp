@@ -8,27 +8,15 @@
 #include "comm/error.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/attention/local_attention.hpp"
+#include "tests/attention/local_case.hpp"
 #include "tests/attention/schedule_run.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-struct Case {
-  std::string name;
-  std::int64_t length;
-  Shape shape;
-  std::string mask;
-  std::optional<double> softcap = {};
-  int blocks = 1;  // shards of keys, visiting one after the other
-  LayoutKind layout = LayoutKind::contiguous;
-  std::vector<std::int64_t> documents = {};
-  bool sinks = false;
-};
-
 constexpr DType bf16 = DType::bf16, f16 = DType::f16, f32 = DType::f32, f64 = DType::f64;
 
-std::vector<Case> cases() {
+std::vector<LocalCase> cases() {
   return {
       {"one_token", 1, {1, 2, 1, 6, 6, bf16}, "causal"},
       {"narrow", 19, {2, 2, 1, 6, 10, f16}, "causal"},
@@ -41,7 +29,7 @@ std::vector<Case> cases() {
 }
 
 /// More than one block of threads: what an emulator takes long for.
-std::vector<Case> larger_cases() {
+std::vector<LocalCase> larger_cases() {
   return {
       {"two_blocks", 130, {1, 1, 1, 64, 64, bf16}, "causal"},
       {"full_fp16", 70, {2, 1, 1, 64, 72, f16}, "full"},
@@ -61,15 +49,7 @@ std::vector<Case> larger_cases() {
   };
 }
 
-Problem problem_of(const Case& c) {
-  return {.shape = c.shape,
-          .sequence = {c.length, c.documents},
-          .mask = parse_mask(c.mask),
-          .softcap = c.softcap,
-          .sinks = c.sinks};
-}
-
-class CudaAttentionTest : public testing::TestWithParam<Case> {};
+class CudaAttentionTest : public testing::TestWithParam<LocalCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Cases, CudaAttentionTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
@@ -77,18 +57,17 @@ INSTANTIATE_TEST_SUITE_P(Soak, CudaAttentionTest, testing::ValuesIn(larger_cases
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(CudaAttentionTest, MatchesTheOracle) {
-  const Problem problem = problem_of(GetParam());
+  const Problem problem = GetParam().problem();
   const OracleInputs inputs = random_inputs(problem, 1);
-  const KeyBlocks blocks =
-      key_blocks(problem, shards(GetParam().layout, problem.sequence, GetParam().blocks));
-  expect_close(attend("cuda", problem, inputs, blocks), oracle(problem, inputs), problem);
+  expect_close(attend("cuda", problem, inputs, GetParam().key_blocks(problem)),
+               oracle(problem, inputs), problem);
 }
 
 TEST(CudaAttentionRepeatTest, GivesTheSameBitsEveryTime) {
-  const Problem problem =
-      problem_of({"", 24, {1, 2, 1, 20, 24, bf16}, "causal", {}, 1, {}, {}, true});
+  const LocalCase c{"", 24, {1, 2, 1, 20, 24, bf16}, "causal", {}, 2, LayoutKind::zigzag, {}, true};
+  const Problem problem = c.problem();
   const OracleInputs inputs = random_inputs(problem, 2);
-  const KeyBlocks blocks = key_blocks(problem, shards(LayoutKind::zigzag, problem.sequence, 2));
+  const KeyBlocks blocks = c.key_blocks(problem);
   expect_same(attend("cuda", problem, inputs, blocks), attend("cuda", problem, inputs, blocks));
 }
 
@@ -101,6 +80,16 @@ TEST(CudaAttentionRefusalTest, SaysWhatItNeeds) {
   EXPECT_EQ(cuda::kernel_dim(DType::f32, 64, 64), 0);
   EXPECT_EQ(cuda::kernel_dim(DType::bf16, 64, 65), 128);
   EXPECT_EQ(cuda::kernel_dim(DType::f16, 257, 64), 0);
+}
+
+// By which a sweep judges them, too.
+TEST(CudaAttentionRoundingTest, WeightsAreRoundedWhereTensorCoresMultiplyThem) {
+  const auto gpu = device_for("cuda"), host = device_for("cpu");
+  const auto kernels = make_kernels("cuda", *gpu);
+  EXPECT_TRUE(kernels->rounds_weights({.head_dim = 256, .value_dim = 8, .dtype = bf16}));
+  EXPECT_FALSE(kernels->rounds_weights({.head_dim = 264, .value_dim = 8, .dtype = bf16}));
+  EXPECT_FALSE(kernels->rounds_weights({.dtype = f32}));
+  EXPECT_FALSE(make_kernels("cpu", *host)->rounds_weights({.dtype = bf16}));
 }
 
 /// On a real GPU tests look at what they launch by RINGSPAN_TEST_REACHABLE.

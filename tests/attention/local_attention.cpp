@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "attention/kernels/cuda/attention_launch.hpp"
 #include "comm/devices/cuda/device.hpp"
 #include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
@@ -50,6 +49,7 @@ class Computation {
     results.out = read(out_);
     results.lse = read(lse_);
     results.library_tiles = kernels_->library_tiles();
+    results.rounded_weights = kernels_->rounds_weights(problem_.shape);
     return results;
   }
 
@@ -159,11 +159,7 @@ KeyBlocks one_key_block(const Problem& problem) {
 
 LocalResults attend(std::string_view family, const Problem& problem, const OracleInputs& inputs,
                     const KeyBlocks& blocks, const Store& store) {
-  LocalResults results = Computation(family, problem, inputs, blocks, store)();
-  const Shape& shape = problem.shape;
-  results.rounded_weights = (family == "cuda" || family == "cudnn") &&
-                            cuda::kernel_dim(shape.dtype, shape.head_dim, shape.value_dim) > 0;
-  return results;
+  return Computation(family, problem, inputs, blocks, store)();
 }
 
 void expect_close(const LocalResults& actual, const OracleResults& expected,

@@ -74,14 +74,13 @@ TEST(CheckTest, AcceptsWhatTheReferenceComputes) {
 class SpoiltTest : public testing::Test {
  protected:
   SpoiltTest() {
-    const auto kernels = attention::make_kernels("reference", *device_);
     const attention::Shard shard{{0, 1, point_.sequence_length}};
     computed(point_, {}, [&](RankRun& run) {
       const CheckedTensors results = run.results();
       const auto keep = [&](attention::Tensor& to, const attention::ConstTensorView& from) {
         to = attention::Tensor(*device_, from.dtype, from.batch, from.tokens, from.heads,
                                from.head_dim);
-        kernels->copy(from, to);
+        kernels_->copy(from, to);
       };
       keep(out_, results.out);
       keep(dq_, results.dq);
@@ -91,7 +90,7 @@ class SpoiltTest : public testing::Test {
   }
 
   Deviation check(const attention::Shard& shard = {{0, 1, 30}}) const {
-    return check_rows(problem(point_, {}), 1, shard, {out_, dq_, dk_, dv_}, *device_);
+    return check_rows(problem(point_, {}), 1, shard, {out_, dq_, dk_, dv_}, *device_, *kernels_);
   }
 
   /// Changes one dimension of all rows, so that the sample must meet it.
@@ -105,6 +104,8 @@ class SpoiltTest : public testing::Test {
 
   const Point point_ = small_point();
   const std::unique_ptr<comm::Device> device_ = comm::make_host_device();
+  const std::unique_ptr<attention::Kernels> kernels_ =
+      attention::make_kernels("reference", *device_);
   attention::Tensor out_, dq_, dk_, dv_;
 };
 

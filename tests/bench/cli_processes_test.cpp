@@ -87,6 +87,22 @@ class CliProcessesTest : public CommandTest {
   }
 };
 
+TEST_F(CliProcessesTest, RanksOnGpusMayBeProcesses) {
+  use(2);
+  launcher_.insert(launcher_.begin(), {"/usr/bin/env", "LD_LIBRARY_PATH=" RINGSPAN_EMULATION});
+  const Outcome outcome = tiny({"--transport", "nccl,cuda_ipc", "--schedule", "zigzag", "--ranks",
+                                "1,2", "--pass", "both", "--check", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Cells& row : rows) {
+    EXPECT_EQ(row[column("status")], "ok");
+    EXPECT_EQ(row[column("world")], "gpu");
+    EXPECT_EQ(row[column("machine")], "Emulated GPU (sm_90)");
+    EXPECT_NE(row[column("max_abs_error")], "");
+  }
+}
+
 TEST_F(CliProcessesTest, ThreadsAndProcessesShareAFile) {
   use(2);
   std::string transports = "threads";

@@ -267,8 +267,9 @@ TEST_F(GpuCliTest, WithoutAGpuOneLineSaysSo) {
 TEST_F(GpuCliTest, WhatRunsOnTheHostAloneIsRefused) {
   emulate(2);
   expect_refused({"train", "--transport", "nccl"}, "layers of the model run on the host");
-  expect_refused({"trace", "--transport", "nccl", "--ranks", "2", "-o", path("a.json")},
-                 "use its profiler");
+  expect_refused(
+      {"trace", "--transport", "mpi", "--device", "cuda", "--ranks", "1", "-o", path("a.json")},
+      "trace nccl or cuda_ipc");
   expect_refused({"sweep", "--transport", "nccl", "--kernel", "cpu", "--ranks", "1"},
                  "kernel 'cpu' runs on the host");
 }

@@ -36,6 +36,17 @@ TEST_F(PlanAnswersTest, FourNodesOfEightHaveUlyssesInsideAndARingBetween) {
               HasSubstr("at least 4 replicas, of which a batch of 1 is no multiple"));
 }
 
+TEST_F(PlanAnswersTest, WhatMovesMessagesInsideANodeIsAReason) {
+  const std::vector<std::string> problem{"--model", "llama3-8b", "--seq", "32Ki", "--ranks", "8"};
+  const auto reasons_on = [&](const char* cluster) {
+    std::vector<std::string> words{"--cluster", cluster};
+    words.insert(words.end(), problem.begin(), problem.end());
+    return why(plan(words));
+  };
+  EXPECT_THAT(reasons_on("h100"), HasSubstr("inside a node kernels move them"));
+  EXPECT_THAT(reasons_on("h100-cuda-ipc"), HasSubstr("inside a node copy engines move them"));
+}
+
 TEST_F(PlanAnswersTest, WithBatchToSpareShortSequencesStayWhole) {
   const Json found = plan({"--cluster", "h100", "--model", "llama3-8b", "--seq", "8Ki", "--ranks",
                            "32", "--global-batch", "128"});

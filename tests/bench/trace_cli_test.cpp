@@ -116,6 +116,26 @@ TEST_F(TraceCliTest, ARingOfThreadsHasKernelsWaitsAndMessages) {
   EXPECT_EQ(bytes, 3 * (2 + 2 + 3) * 2 * 128 * 2 * 16 * 4);
 }
 
+TEST_F(TraceCliTest, GpusTellWhenTheyRanWhatWasQueued) {
+  launcher_ = {"/usr/bin/env", "LD_LIBRARY_PATH=" RINGSPAN_EMULATION};
+  for (const char* transport : {"nccl", "cuda_ipc"}) {
+    const Json trace =
+        traced({"--transport", transport, "--schedule", "zigzag", "--ranks", "2", "--seq", "96",
+                "--heads", "2", "--head-dim", "16", "--pass", "both"});
+    expect_well_formed(trace, 2);
+    EXPECT_EQ(trace.at("otherData").at("world"), "gpu");
+    EXPECT_EQ(names(trace, "attention"),
+              (std::set<std::string>{"attention_forward", "attention_backward"}));
+    EXPECT_EQ(names(trace, "wait"),
+              (std::set<std::string>{"wait for ring_exchange", "wait for kv_gradients"}));
+    std::int64_t bytes = 0;
+    for (const Json& message : spans(trace, "message"))
+      bytes += message.at("args").at("bytes").get<std::int64_t>();
+    // A hop of K and V each way, bf16, and two of gradients, fp32, of every rank's 48 tokens.
+    EXPECT_EQ(bytes, 2 * (2 * 2 + 2 * 4) * 2 * 48 * 2 * 16) << transport;
+  }
+}
+
 TEST_F(TraceCliTest, WhatAHierarchicalAllToAllCopiesIsThere) {
   const Json trace =
       traced({"--schedule", "ulysses", "--ranks", "4", "--ranks-per-node", "2", "--seq", "64",

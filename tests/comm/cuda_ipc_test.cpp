@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between the GPUs of real processes, which the emulated driver lets into each other's
 // memory, and what is open of others.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <csignal>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <thread>
 
-#include "comm/all_to_all.hpp"
-#include "comm/collectives.hpp"
-#include "comm/ring_exchange.hpp"
 #include "comm/transports/cuda_ipc/imports.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 #include "tests/comm/forked_ranks.hpp"
 #include "tests/comm/streams.hpp"
 #include "tests/emulation/faults.hpp"
@@ -26,48 +19,9 @@ using test::has_pattern;
 using test::pass_on;
 using test::queue_check;
 using test::queue_write;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 1000;
 constexpr double kLongest = 20;  // seconds
-
-std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
-  try {
-    launch("cuda_ipc", options, body);
-  } catch (const Error& error) {
-    return error;
-  }
-  return {};
-}
-
-void expect_all_well(const std::vector<int>& statuses) {
-  for (std::size_t rank = 0; rank < statuses.size(); ++rank)
-    EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
-}
-
-// First in this file: what forks must have no other threads.
-TEST(CudaIpcTest, PassesBlocksOnBetweenProcesses) {
-  expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    LaunchOptions options{.ranks = 2, .deadline = 10, .bootstrap = bootstrap};
-    options.debug.ledger = true;
-    launch("cuda_ipc", options, [](const Communicator& comm) {
-      RingExchange ring(comm, kBytes);
-      queue_write(comm, whole(ring.begin()), 0);
-      std::vector<std::shared_ptr<bool>> checks;
-      for (int hop = 0; hop <= 300 * comm.size(); ++hop) {  // values and slots wrap
-        checks.push_back(
-            queue_check(comm, slice(ring.block(), 0, kBytes), (comm.rank() + hop) % 2, 0));
-        ring.start(kBytes, kBytes);
-        ring.finish();
-      }
-      comm.device().synchronize(comm.deadline());
-      for (const auto& right : checks) require(*right, "a wrong block");
-      require(all_gather_values(comm, 10 + comm.rank()) == std::vector<int>{10, 11},
-              "wrong values");
-    });
-    require(emulation_imports() == 0 && emulation_exportable() == 0, "memory is left");
-  }));
-}
 
 TEST(CudaIpcTest, PutsAllToAllInPlaceAmongProcessesAndGroups) {
   expect_all_well(fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
@@ -100,71 +54,6 @@ TEST(CudaIpcTest, PutsAllToAllInPlaceAmongProcessesAndGroups) {
   }));
 }
 
-TEST(CudaIpcTest, NamesAProcessThatIsKilled) {
-  const auto statuses = fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
-    const auto start = Clock::now();
-    const auto error = failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
-                                  [](const Communicator& comm) {
-                                    const Slice out = whole(comm.device().allocate(kBytes)),
-                                                in = whole(comm.device().allocate(kBytes));
-                                    pass_on(comm, out, in).wait();
-                                    comm.device().synchronize(comm.deadline());
-                                    if (comm.rank() == 1) kill(getpid(), SIGKILL);
-                                    pass_on(comm, out, in).wait();
-                                    comm.device().synchronize(comm.deadline());
-                                  });
-    require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
-            error ? error->what() : "no error");
-    require(std::string(error->what()).find("is gone: its process") != std::string::npos,
-            error->what());
-    require(Clock::now() - start < std::chrono::seconds(4), "noticed late");
-  });
-  EXPECT_EQ(statuses[0], 0);
-  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
-  EXPECT_EQ(statuses[2], 0);
-}
-
-TEST(CudaIpcTest, EndsWaitsForAProcessThatStops) {
-  const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    const auto error = failure_of({.ranks = 2, .deadline = 0.3, .bootstrap = bootstrap},
-                                  [](const Communicator& comm) {
-                                    if (comm.rank() == 1) kill(getpid(), SIGSTOP);
-                                    const Slice in = whole(comm.device().allocate(kBytes));
-                                    pass_on(comm, whole(comm.device().allocate(kBytes)), in).wait();
-                                    comm.device().synchronize(comm.deadline());
-                                  });
-    require(error && error->kind() == ErrorKind::timeout && error->where().peer == 1,
-            error ? error->what() : "no error");
-  });
-  EXPECT_EQ(statuses[0], 0);
-}
-
-TEST(CudaIpcTest, ThrowsTheSameEverywhereWhenARankThrows) {
-  expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    const auto error = failure_of({.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
-                                  [](const Communicator& comm) {
-                                    if (comm.rank() == 1) throw std::runtime_error("boom");
-                                    barrier(comm);
-                                    comm.device().synchronize(comm.deadline());
-                                  });
-    require(error && error->what() == std::string("rank 1: boom"), error ? error->what() : "none");
-  }));
-}
-
-TEST(CudaIpcTest, CountsTheOperationsOfEveryGroup) {
-  expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    LaunchOptions options{.ranks = 2, .deadline = 10, .bootstrap = bootstrap};
-    options.debug.ledger = true;
-    const auto error = failure_of(options, [](const Communicator& world) {
-      std::vector<Communicator> groups;
-      for (int i = 0; i < 40; ++i) groups.push_back(world.split(0, world.rank()));
-      for (const Communicator& group : groups) barrier(group);
-      if (world.rank() == 0) groups[0].post("one_more", {}, {}).wait();
-    });
-    require(error.has_value(), "nobody has noticed");
-  }));
-}
-
 /// What one process tells another of its memory, in memory that they share.
 struct Notes {
   std::atomic<int> step{0};
@@ -190,7 +79,7 @@ Place export_new(const cuda::Gpu& gpu, const char* text, cuda::Address& address)
 
 // The driver may give out the address of what has been freed again.
 TEST(CudaIpcTest, OpensMemoryAnewThatIsAnotherAtTheSameAddress) {
-  const SharedMemory shared(sizeof(Notes));
+  const streams::SharedMemory shared(sizeof(Notes));
   Notes& notes = *new (shared.data()) Notes;
   expect_all_well(fork_ranks(2, kLongest, [&](const Bootstrap& bootstrap) {
     const auto gpu = std::make_shared<cuda::Gpu>(cuda::load_cuda(), bootstrap.rank);
@@ -242,19 +131,6 @@ TEST(CudaIpcTest, OpensNoMoreWhenBuffersComeAndGo) {
              comm.device().synchronize(comm.deadline());
              require(emulation_exportable() < 20 && emulation_imports() < 20, "it grows");
            });
-  }));
-}
-
-TEST(CudaIpcTest, RefusesBeforeAnythingMoves) {
-  expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    const auto never = [](const Communicator&) { require(false, "it runs"); };
-    const auto refusal = [&](const LaunchOptions& options) {
-      const auto error = failure_of(options, never);
-      require(error && error->kind() == ErrorKind::invalid_argument, "not refused");
-    };
-    refusal({.ranks = 3, .bootstrap = bootstrap});
-    refusal({.ranks = 2, .deadline = 5.0 + bootstrap.rank, .bootstrap = bootstrap});
-    refusal({.ranks = 2, .hop = Hop::reference, .bootstrap = bootstrap});
   }));
 }
 

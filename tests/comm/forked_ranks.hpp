@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -16,6 +18,12 @@ namespace ringspan::comm {
 /// are stopped, the rest are killed.
 std::vector<int> fork_ranks(int ranks, double seconds,
                             const std::function<void(const Bootstrap&)>& body);
+
+/// Of what fork_ranks() has returned.
+inline void expect_all_well(const std::vector<int>& statuses) {
+  for (std::size_t rank = 0; rank < statuses.size(); ++rank)
+    EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+}
 
 /// In a rank: ends it with these words, unless the condition holds.
 inline void require(bool condition, const std::string& what) {

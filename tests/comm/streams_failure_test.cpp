@@ -255,6 +255,7 @@ TEST_P(StreamsFailureTest, LeavesARequestAsItIsWhileAGraphIsCaptured) {
       emulation_fail("cuEventQuery", 0, 1, 719);  // nothing is looked at
       expect_refusal([&] { request.wait(); });
       expect_refusal([&] { request.test(); });
+      expect_refusal([&] { comm.device().synchronize(comm.deadline()); });
       comm.device().poll();
       emulation_fail("cuEventQuery", 0, 0, 0);
     });

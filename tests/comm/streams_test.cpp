@@ -13,6 +13,7 @@
 
 #include "comm/all_to_all.hpp"
 #include "comm/collectives.hpp"
+#include "comm/devices/cuda/kernel_span.hpp"
 #include "comm/ring_exchange.hpp"
 #include "tests/comm/transport_under_test.hpp"
 #include "tests/emulation/faults.hpp"
@@ -104,6 +105,43 @@ TEST_P(StreamsTest, TurnsARingBehindKernelsOfAnySpeed) {
              for (const auto& right : checks) EXPECT_TRUE(*right);
            });
   }
+}
+
+TEST_P(StreamsTest, TellsWhenTheGpuHasDoneWhatWasQueued) {
+  constexpr double kNear = 1e-4;  // seconds: times are single precision
+  std::vector<TraceSpan> spans[2];
+  LaunchOptions options{.ranks = 2, .deadline = 20};
+  options.trace = [&](const TraceSpan& span) { spans[span.rank].push_back(span); };
+  launch(GetParam(), options, [&](const Communicator& comm) {
+    const Slice out = whole(comm.device().allocate(kBytes)),
+                in = whole(comm.device().allocate(kBytes));
+    pass_on(comm, out, in).wait();  // connected from here on
+    comm.device().synchronize(comm.deadline());
+    spans[comm.rank()].clear();
+    const double start = comm.device().now();
+    {
+      const cuda::KernelSpan span(dynamic_cast<cuda::CudaDevice&>(comm.device()), "slow");
+      if (comm.rank() == 1) sleep_in_kernel(comm, kSlow);
+    }
+    pass_on(comm, out, in).wait();
+    comm.device().synchronize(comm.deadline());
+    const double end = comm.device().now(), slow = std::chrono::duration<double>(kSlow).count();
+    const auto& own = spans[comm.rank()];
+    ASSERT_EQ(own.size(), 3);
+    const TraceSpan &kernel = own[0], &message = own[1], &wait = own[2];
+    EXPECT_EQ(kernel.kind, TraceSpan::Kind::kernel);
+    EXPECT_GE(kernel.start, start - kNear);
+    EXPECT_EQ(kernel.end - kernel.start > slow - kNear, comm.rank() == 1);
+    EXPECT_EQ(message.kind, TraceSpan::Kind::message);
+    EXPECT_EQ(message.peer, comm.next());
+    EXPECT_EQ(message.bytes, kBytes);
+    EXPECT_GE(message.start, kernel.end - kNear);
+    EXPECT_GE(message.end, start + slow - kNear);  // neither has met the other before
+    EXPECT_EQ(wait.kind, TraceSpan::Kind::wait);
+    EXPECT_GE(wait.start, kernel.end - kNear);
+    EXPECT_GE(wait.end, message.end - kNear);
+    EXPECT_LE(wait.end, end + kNear);
+  });
 }
 
 TEST_P(StreamsTest, LetsKernelsUseWhatAnAllToAllBringsOnceItIsFinished) {

@@ -73,6 +73,12 @@ Status cuDeviceGetName(char* name, int bytes, Ordinal) {
   return kSuccess;
 }
 
+Status cuDeviceGetUuid_v2(Uuid* uuid, Ordinal ordinal) {
+  *uuid = {};
+  uuid->bytes[0] = static_cast<char>(ordinal);
+  return kSuccess;
+}
+
 Status cuDeviceGetAttribute(int* value, int attribute, Ordinal) {
   *value = attribute == kComputeCapabilityMajor ? 9 : 0;
   return kSuccess;

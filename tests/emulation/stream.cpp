@@ -75,6 +75,7 @@ void Queue::run() {
 void Mark::reach() {
   const std::lock_guard lock(mutex_);
   reached_ = true;
+  time_ = std::chrono::steady_clock::now();
   changed_.notify_all();
 }
 
@@ -86,6 +87,11 @@ void Mark::wait() {
 bool Mark::reached() const {
   const std::lock_guard lock(mutex_);
   return reached_;
+}
+
+std::chrono::steady_clock::time_point Mark::time() const {
+  const std::lock_guard lock(mutex_);
+  return time_;
 }
 
 namespace {
@@ -167,10 +173,11 @@ Status cuStreamWriteValue32_v2(StreamHandle stream, Address address, std::uint32
   return kSuccess;
 }
 
-Status cuEventCreate(EventHandle* event, unsigned) {
+Status cuEventCreate(EventHandle* event, unsigned flags) {
   if (const Status status = emulation_injected("cuEventCreate")) return status;
   if (emulation::current_ordinal() < 0) return kInvalidContext;
   *event = new CUevent_st;
+  (*event)->timed = (flags & kEventDisableTiming) == 0;
   return kSuccess;
 }
 
@@ -196,5 +203,14 @@ Status cuEventQuery(EventHandle event) {
   if (!event) return kInvalidHandle;
   const auto mark = emulation::last_record(event);
   return !mark || mark->reached() ? kSuccess : kErrorNotReady;
+}
+
+Status cuEventElapsedTime(float* milliseconds, EventHandle start, EventHandle end) {
+  if (!start || !end || !start->timed || !end->timed) return kInvalidHandle;
+  const auto first = emulation::last_record(start), last = emulation::last_record(end);
+  if (!first || !last) return kInvalidHandle;
+  if (!first->reached() || !last->reached()) return kErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(last->time() - first->time()).count();
+  return kSuccess;
 }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -45,11 +46,13 @@ class Mark {
   void reach();
   void wait();
   bool reached() const;
+  std::chrono::steady_clock::time_point time() const;
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool reached_ = false;
+  std::chrono::steady_clock::time_point time_;
 };
 
 int device_count();
@@ -76,6 +79,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+  bool timed = false;
   std::mutex mutex;
   std::shared_ptr<emulation::Mark> mark;  // of the last record; null: none yet
 };

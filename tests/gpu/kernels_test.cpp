@@ -8,24 +8,13 @@
 
 #include "comm/error.hpp"
 #include "gtest/gtest.h"
-#include "tests/attention/local_attention.hpp"
+#include "tests/attention/local_case.hpp"
 #include "tests/gpu/gpu.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-struct Case {
-  std::string name;
-  std::int64_t length;
-  Shape shape;
-  std::string mask;
-  LayoutKind layout = LayoutKind::contiguous;
-  int ranks = 1;  // shards of keys, visiting one after the other
-  std::optional<double> softcap = {};
-  std::vector<std::int64_t> documents = {};
-};
-
-std::vector<Case> small_cases() {
+std::vector<LocalCase> small_cases() {
   constexpr DType bf16 = DType::bf16, f16 = DType::f16;
   return {
       {"one_token", 1, {1, 2, 1, 64, 64, bf16}, "causal"},
@@ -33,28 +22,28 @@ std::vector<Case> small_cases() {
       {"full_64", 70, {2, 2, 1, 64, 64, f16}, "full"},
       {"head_dim_72", 67, {1, 2, 1, 72, 72, bf16}, "window:20:3"},
       {"causal_128", 66, {1, 4, 2, 128, 128, bf16}, "causal"},
-      {"softcap", 66, {1, 2, 2, 128, 64, f16}, "causal", LayoutKind::contiguous, 1, 2.0},
-      {"striped", 91, {1, 4, 1, 16, 24, bf16}, "causal", LayoutKind::striped, 3},
+      {"softcap", 66, {1, 2, 2, 128, 64, f16}, "causal", 2.0},
+      {"striped", 91, {1, 4, 1, 16, 24, bf16}, "causal", {}, 3, LayoutKind::striped},
       {"documents",
        120,
        {1, 2, 1, 24, 16, f16},
        "documents+causal+window:40",
-       LayoutKind::zigzag,
-       2,
        {},
+       2,
+       LayoutKind::zigzag,
        {1, 1, 50, 0, 7, 1, 30, 20}},
   };
 }
 
 // What takes the emulation too long: many blocks, long rows, full occupancy.
-std::vector<Case> large_cases() {
+std::vector<LocalCase> large_cases() {
   constexpr DType bf16 = DType::bf16, f16 = DType::f16;
   return {
       {"long_causal", 1031, {2, 8, 2, 128, 128, bf16}, "causal"},
       {"long_full", 1024, {1, 4, 4, 64, 64, f16}, "full"},
-      {"long_zigzag", 999, {1, 6, 3, 128, 64, bf16}, "causal", LayoutKind::zigzag, 4},
+      {"long_zigzag", 999, {1, 6, 3, 128, 64, bf16}, "causal", {}, 4, LayoutKind::zigzag},
       {"head_dim_256", 515, {1, 2, 1, 256, 160, bf16}, "causal"},
-      {"long_window", 1500, {1, 4, 1, 96, 96, f16}, "window:300:7", LayoutKind::striped, 2},
+      {"long_window", 1500, {1, 4, 1, 96, 96, f16}, "window:300:7", {}, 2, LayoutKind::striped},
   };
 }
 
@@ -62,11 +51,11 @@ std::vector<Case> large_cases() {
 /// it refuses are recorded by name.
 class GpuKernelsTest : public testing::TestWithParam<std::string> {
  protected:
-  void check_all(const std::string& figure, const std::vector<Case>& cases) {
+  void check_all(const std::string& figure, const std::vector<LocalCase>& cases) {
     int checked = 0;
     std::int64_t library_tiles = 0;
     std::string refused;
-    for (const Case& c : cases) {
+    for (const LocalCase& c : cases) {
       try {
         library_tiles += check(c);
         ++checked;
@@ -90,14 +79,11 @@ class GpuKernelsTest : public testing::TestWithParam<std::string> {
 
  private:
   /// How many tiles a vendor's library has done.
-  std::int64_t check(const Case& c) {
+  std::int64_t check(const LocalCase& c) {
     SCOPED_TRACE(c.name);
-    Problem problem{
-        .shape = c.shape, .sequence = {c.length, c.documents}, .mask = parse_mask(c.mask)};
-    problem.softcap = c.softcap;
+    const Problem problem = c.problem();
     const OracleInputs inputs = random_inputs(problem, 1);
-    const KeyBlocks blocks = key_blocks(problem, shards(c.layout, problem.sequence, c.ranks));
-    const LocalResults results = attend(GetParam(), problem, inputs, blocks);
+    const LocalResults results = attend(GetParam(), problem, inputs, c.key_blocks(problem));
     expect_close(results, oracle(problem, inputs), problem);
     return results.library_tiles;
   }
@@ -107,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GpuKernelsTest, testing::Values("cuda", "cudn
                          [](const auto& info) { return info.param; });
 
 TEST_P(GpuKernelsTest, MatchesTheOracle) {
-  std::vector<Case> cases = small_cases();
+  std::vector<LocalCase> cases = small_cases();
   if (gpu::emulated(*gpu::first_gpu())) cases.resize(2);  // where others test the kernels
   check_all(GetParam() + "_cases", cases);
 }

@@ -90,11 +90,6 @@ double ring_rate(const Communicator& comm, std::int64_t bytes, int hops) {
   return static_cast<double>(bytes) * hops / seconds;
 }
 
-void expect_all_well(const std::vector<int>& statuses) {
-  for (std::size_t rank = 0; rank < statuses.size(); ++rank)
-    EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
-}
-
 /// Forks before CUDA is initialised here: a child could not use it.
 void on_two_processes(const RankFunction& body) {
   expect_all_well(fork_ranks(2, kLongest, [&](const Bootstrap& bootstrap) {

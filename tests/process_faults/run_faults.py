@@ -2,7 +2,7 @@
 """Starts jobs of three ranks, one of which goes wrong on purpose, and expects of every other rank that it ends
 within the deadline and two seconds with the culprit in its message, and that nothing is left behind.
 
-    run_faults.py VICTIM [--mpiexec MPIEXEC] [--ucx] [--soak]
+    run_faults.py VICTIM [--mpiexec MPIEXEC] [--ucx] [--emulation FOLDER] [--soak]
 
 A death may also end a job of mpirun through mpirun itself, before a survivor can speak; and whoever is missed in
 MPI_Init remains unknown."""
@@ -42,6 +42,7 @@ class World:
     transport: str
     mpirun: bool = False
     network: str = ""
+    emulated: bool = False  # on GPUs that are not there
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,11 @@ class Job:
             commands = [words]
         else:
             commands = [[*words, rank] for rank in range(RANKS)]
-        environment = {**os.environ, **MPI, **({"UCX_TLS": f"self,{case.world.network}"} if case.world.network else {})}
+        environment = {**os.environ, **MPI}
+        if case.world.network:
+            environment["UCX_TLS"] = f"self,{case.world.network}"
+        if case.world.emulated:
+            environment["LD_LIBRARY_PATH"] = options.emulation
         self.log = open(self.folder / "log", "w")
         self.children = [subprocess.Popen([str(word) for word in command], env=environment, stdout=self.log,
                                           stderr=self.log, start_new_session=True) for command in commands]
@@ -106,6 +111,8 @@ class Job:
 
     def limit(self):
         """Seconds from the fault within which every survivor must have ended."""
+        if self.case.world.emulated:  # as long again until GPUs are known to be quiet, and twice to leave without it
+            return 4 * DEADLINE + GRACE
         in_mpi_init = self.case.world.mpirun and self.case.phase == "start"
         return (MPI_START if in_mpi_init else DEADLINE) + GRACE
 
@@ -231,6 +238,7 @@ def main():
     parser.add_argument("victim")
     parser.add_argument("--mpiexec", default="")
     parser.add_argument("--ucx", action="store_true")
+    parser.add_argument("--emulation", default="", help="where the emulated CUDA driver and NCCL are")
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--only", default="", help="run the cases whose name holds this")
     parser.add_argument("--times", type=int, default=1, help="run each case so often")
@@ -242,6 +250,8 @@ def main():
         worlds.append(World("ucx by mpirun", "ucx", mpirun=True))
     if options.ucx:
         worlds += [World(f"ucx over {network}", "ucx", network=network) for network in ("sm", "tcp")]
+    if options.emulation:
+        worlds.append(World("nccl", "nccl", emulated=True))
     cases = [case for case in all_cases(worlds, options.soak) if options.only in str(case)] * options.times
 
     left_before = shared_memory()

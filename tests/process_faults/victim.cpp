@@ -32,6 +32,7 @@ using comm::test::Injection;
 
 constexpr std::int64_t kBytes = 96 << 10;  // above what UCX and MPI send eagerly
 constexpr int kRounds = 5;
+constexpr std::int64_t kTokens = 512;  // of a rank
 
 struct Job {
   std::string transport, phase, fault;
@@ -81,15 +82,16 @@ void differentiate(const Communicator& comm, Injection& injection) {
   using namespace attention;
   Problem problem;
   problem.shape = {.batch = 1, .heads = 2, .kv_heads = 2, .head_dim = 16, .value_dim = 16};
-  problem.sequence.length = 512 * comm.size();
+  problem.sequence.length = kTokens * comm.size();
   problem.mask = parse_mask("causal");
-  const auto kernels = make_kernels("cpu", comm.device());
+  comm::Device& device = comm.device();
+  const auto kernels = make_kernels(device.name() == "cuda" ? "cuda" : "cpu", device);
   const auto schedule = make_schedule("zigzag", comm, *kernels);
   const auto plan = schedule->plan(problem);
-  std::vector<std::vector<float>> memory(8, std::vector<float>(512 * 2 * 16, 0.5f));
-  const auto view = [&](int which) {
-    return TensorView::packed(memory[which].data(), DType::f32, 1, 512, 2, 16);
-  };
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 8; ++i) tensors.emplace_back(device, DType::f32, 1, kTokens, 2, 16);
+  const auto view = [&](int which) { return tensors[which].view(); };
+  for (const int which : {0, 1, 2, 4}) kernels->fill(view(which), 0.5);
   const Inputs inputs{view(0), view(1), view(2)};
   const auto saved = plan->make_saved();
   const int armed = std::exchange(injection.posts_before, -1);
@@ -116,6 +118,7 @@ void run_rank(const Job& job, const Communicator& world) {
     } else {
       turn_ring(comm);
     }
+    comm.device().synchronize(job.deadline);  // where GPUs tell what went wrong
   }
   if (culprit && job.phase == "shutdown") strike(job);
 }

@@ -8,6 +8,7 @@
 #include "attention/kernels/cuda/plain_attention.hpp"
 #include "attention/kernels/cuda/sink_gradient.cuh"
 #include "attention/kernels/cuda/takes_vectors.hpp"
+#include "comm/devices/cuda/kernel_span.hpp"
 
 namespace ringspan::attention::cuda {
 namespace {
@@ -63,6 +64,7 @@ void DeviceAttention::launch(comm::cuda::FunctionHandle function, const Grid& gr
 }
 
 void DeviceAttention::forward(const ForwardBlock& block, const Partial& partial) {
+  const comm::cuda::KernelSpan span(device_, "attention_forward");
   const int dim = kernel_dim(block.q.dtype, block.q.head_dim, block.v.head_dim);
   for (const Tile& tile : block.tiles) {
     if (dim > 0) {
@@ -78,6 +80,7 @@ void DeviceAttention::forward(const ForwardBlock& block, const Partial& partial)
 
 void DeviceAttention::backward(const BackwardBlock& block, const TensorView& dq,
                                const TensorView& dk, const TensorView& dv) {
+  const comm::cuda::KernelSpan span(device_, "attention_backward");
   const int dim = kernel_dim(block.q.dtype, block.q.head_dim, block.v.head_dim);
   for (const Tile& tile : block.tiles) {
     if (dim > 0) {
@@ -98,6 +101,7 @@ void DeviceAttention::backward(const BackwardBlock& block, const TensorView& dq,
 void DeviceAttention::delta(const ConstTensorView& out, const ConstTensorView& d_out,
                             const ConstTensorView& lse, const ConstTensorView* sinks,
                             const TensorView& delta, const TensorView* d_sinks) {
+  const comm::cuda::KernelSpan span(device_, "delta");
   if (delta.elements() == 0) return;
   launch(delta_, Module::grid_of(delta.elements()), Delta{out, d_out, lse, delta});
   if (!sinks || !d_sinks) return;
@@ -109,6 +113,7 @@ void DeviceAttention::delta(const ConstTensorView& out, const ConstTensorView& d
 
 void DeviceAttention::finalize(const Partial& partial, const ConstTensorView* sinks,
                                const TensorView& out, const TensorView& lse) {
+  const comm::cuda::KernelSpan span(device_, "finalize");
   Finalize task{
       partial.out, partial.max, partial.sum, sinks ? *sinks : ConstTensorView{}, out, lse, 1};
   if (takes_vectors(partial.out) && takes_vectors(out)) task.vector = kVector;

@@ -4,6 +4,7 @@
 #include "attention/kernels/cuda/load_kernels.hpp"
 #include "attention/kernels/cuda/takes_vectors.hpp"
 #include "attention/kernels/run_axes.hpp"
+#include "comm/devices/cuda/kernel_span.hpp"
 
 namespace ringspan::attention::cuda {
 namespace {
@@ -47,6 +48,7 @@ void DeviceMovement::launch(comm::cuda::FunctionHandle function, std::int64_t th
 }
 
 void DeviceMovement::copy(const ConstTensorView& from, const TensorView& to) {
+  const comm::cuda::KernelSpan span(device_, "copy");
   require_same_shape("copy", from, to);
   require_plain("copy", from);
   require_plain("copy", to);
@@ -56,6 +58,7 @@ void DeviceMovement::copy(const ConstTensorView& from, const TensorView& to) {
 }
 
 void DeviceMovement::accumulate(const ConstTensorView& from, const TensorView& to) {
+  const comm::cuda::KernelSpan span(device_, "accumulate");
   require_same_shape("accumulate", from, to);
   require_one_accumulator(from, to);
   require_plain("accumulate", to);
@@ -65,6 +68,7 @@ void DeviceMovement::accumulate(const ConstTensorView& from, const TensorView& t
 }
 
 void DeviceMovement::fill(const TensorView& to, double value) {
+  const comm::cuda::KernelSpan span(device_, "fill");
   require_plain("fill", to);
   if (to.elements() == 0) return;
   Fill fill{with_axes(to, joined(to, to)), value, 1};
@@ -74,6 +78,7 @@ void DeviceMovement::fill(const TensorView& to, double value) {
 
 // Two launches: the results of a row need its old max, which many threads read at their own times.
 void DeviceMovement::merge(const Partial& into, const Partial& from) {
+  const comm::cuda::KernelSpan span(device_, "merge");
   require_same_shape("merge", from.out, into.out);
   require_one_accumulator(from.out, into.out);
   require_plain("merge", into.out);

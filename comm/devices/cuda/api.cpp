@@ -27,6 +27,7 @@ void find_devices(const DynamicLibrary& library, Api& api) {
   library.find(api.device_count, "cuDeviceGetCount");
   library.find(api.device_name, "cuDeviceGetName");
   library.find(api.device_attribute, "cuDeviceGetAttribute");
+  library.find(api.device_uuid, "cuDeviceGetUuid_v2");
   library.find(api.total_memory, "cuDeviceTotalMem_v2");
   library.find(api.can_access_peer, "cuDeviceCanAccessPeer");
   library.find(api.retain_primary_context, "cuDevicePrimaryCtxRetain");
@@ -45,6 +46,7 @@ void find_streams(const DynamicLibrary& library, Api& api) {
   library.find(api.event_destroy, "cuEventDestroy_v2");
   library.find(api.event_record, "cuEventRecord");
   library.find(api.event_query, "cuEventQuery");
+  library.find(api.elapsed_time, "cuEventElapsedTime");
 }
 
 void find_memory(const DynamicLibrary& library, Api& api) {

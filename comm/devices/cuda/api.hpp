@@ -80,6 +80,12 @@ struct IpcHandle {  // CUipcMemHandle, CUmemFabricHandle: of a whole allocation,
   char bytes[64] = {};
 };
 
+struct Uuid {  // CUuuid
+  char bytes[16] = {};
+
+  bool operator==(const Uuid&) const = default;
+};
+
 struct MemoryAccess {  // CUmemAccessDesc
   int location = 1;    // CU_MEM_LOCATION_TYPE_DEVICE
   Ordinal device = 0;  // who may reach a pool, or what is mapped
@@ -95,6 +101,7 @@ struct Api {
   Status (*device_count)(int* count);
   Status (*device_name)(char* name, int bytes, Ordinal);
   Status (*device_attribute)(int* value, int attribute, Ordinal);
+  Status (*device_uuid)(Uuid*, Ordinal);  // of a part, where the device is one
   Status (*total_memory)(std::size_t* bytes, Ordinal);
   Status (*can_access_peer)(int* can, Ordinal, Ordinal peer);
 
@@ -112,6 +119,7 @@ struct Api {
   Status (*event_destroy)(EventHandle);
   Status (*event_record)(EventHandle, StreamHandle);
   Status (*event_query)(EventHandle);
+  Status (*elapsed_time)(float* milliseconds, EventHandle start, EventHandle end);
 
   Status (*allocate)(Address*, std::size_t bytes, StreamHandle);
   Status (*release)(Address, StreamHandle);

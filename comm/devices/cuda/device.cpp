@@ -2,22 +2,17 @@
 #include "comm/devices/cuda/device.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "comm/devices/cuda/copy.hpp"
+#include "comm/devices/cuda/host_clock.hpp"
+#include "comm/devices/cuda/kernel_span.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm::cuda {
 namespace {
 
 constexpr double kPollPause = 100e-6;  // seconds
-constexpr double kShortestNap = 20e-6, kLongestNap = 10e-3, kNapPerWait = 0.1;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Only where host and GPU share one memory.
 bool host_reaches(const Gpu& gpu, const Buffer& sample) {
@@ -28,22 +23,7 @@ bool host_reaches(const Gpu& gpu, const Buffer& sample) {
          pointer == sample.data();
 }
 
-void wait_alone(const std::function<bool()>& done, double deadline) {
-  const double start = seconds_now();
-  while (!done()) {
-    const double waited = seconds_now() - start;
-    if (waited > deadline)
-      throw Error(ErrorKind::timeout,
-                  concat("what is queued on the GPU has not ended in ", deadline, " s"));
-    std::this_thread::sleep_for(std::chrono::duration<double>(nap_after(waited)));
-  }
-}
-
 }  // namespace
-
-double nap_after(double seconds) {
-  return std::clamp(kNapPerWait * seconds, kShortestNap, kLongestNap);
-}
 
 CudaDevice::CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOptions& options)
     : gpu_(gpu),
@@ -52,7 +32,10 @@ CudaDevice::CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOption
       memory_(std::make_shared<Memory>(compute_, options.allocator, options.poison)),
       host_reaches_memory_(host_reaches(*gpu, memory_->allocate(1))),
       reduction_(*compute_, memory_),
-      wait_(wait_alone) {
+      wait_(wait_on_host) {
+  if (options.trace)
+    timeline_ =
+        std::make_unique<Timeline>(*compute_, options.rank, options.trace, options.deadline);
   memory_->reset_peak();
 }
 
@@ -71,16 +54,19 @@ Buffer CudaDevice::allocate_workspace(std::int64_t bytes) {
 }
 
 void CudaDevice::copy(const Slice& to, const Slice& from) {
+  const KernelSpan span(*this, "copy");
   queue_copy(*compute_, to, from);
   queued();
 }
 
 void CudaDevice::copy_all(std::span<const Copy> copies) {
+  const KernelSpan span(*this, "copy");
   for (const Copy& each : copies) queue_copy(*compute_, each.to, each.from);
   queued();
 }
 
 void CudaDevice::reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) {
+  const KernelSpan span(*this, "reduce");
   reduction_.queue(to, from, element, reduction);
   queued();
 }
@@ -90,19 +76,24 @@ void CudaDevice::queued() {
 }
 
 void CudaDevice::synchronize(double deadline) {
-  wait_([this] { return compute_->idle(); }, deadline);
+  bool captured = false;
+  wait_([&] { return (captured = compute_->capturing()) || compute_->idle(); }, deadline);
+  RINGSPAN_REQUIRE(!captured,
+                   "synchronize: a graph is being captured, and nothing of it runs; wait for what "
+                   "launches it");
+  if (timeline_) timeline_->tell();
 }
 
-void CudaDevice::on_wait(Wait wait) { wait_ = wait ? std::move(wait) : wait_alone; }
+void CudaDevice::on_wait(Wait wait) { wait_ = wait ? std::move(wait) : wait_on_host; }
 
-double CudaDevice::now() const { return seconds_now(); }
+double CudaDevice::now() const { return host_seconds(); }
 
 void CudaDevice::poll() {
   if (!progress_) return;
-  const double start = seconds_now();
+  const double start = host_seconds();
   if (start < next_poll_) return;
   progress_();
-  const double end = seconds_now();
+  const double end = host_seconds();
   poll_seconds_ += end - start;
   next_poll_ = end + kPollPause;
 }

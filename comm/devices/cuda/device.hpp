@@ -9,6 +9,7 @@
 #include "comm/devices/cuda/gpu.hpp"
 #include "comm/devices/cuda/host_reduction.hpp"
 #include "comm/devices/cuda/memory.hpp"
+#include "comm/devices/cuda/timeline.hpp"
 
 namespace ringspan::comm::cuda {
 
@@ -18,6 +19,8 @@ struct DeviceOptions {
   bool poison = false;             // NaN in buffers that are handed out or let go of
   bool blocking = false;           // whatever is queued is waited for at once
   double deadline = 60;            // seconds, of those waits
+  Trace trace = {};                // told, at synchronize, what ran on the compute stream, and when
+  int rank = 0;                    // whose it is, for the trace
 };
 
 /// A GPU. Copies and reductions are queued on its compute stream, in the order of the calls.
@@ -49,6 +52,8 @@ class CudaDevice final : public Device {
   void on_poll(std::function<void()> progress) override { progress_ = std::move(progress); }
 
   const Stream& compute() const { return *compute_; }
+  /// Null without a trace.
+  Timeline* timeline() const { return timeline_.get(); }
   bool blocking() const { return options_.blocking; }
   bool holds(const Slice& slice) const { return memory_->holds(slice.data()); }
   bool holds_values(const Slice& slice) const { return memory_->holds_values(slice.data()); }
@@ -68,13 +73,10 @@ class CudaDevice final : public Device {
   const std::shared_ptr<Memory> memory_;
   const bool host_reaches_memory_;
   HostReduction reduction_;
+  std::unique_ptr<Timeline> timeline_;
   std::function<void()> progress_;
   Wait wait_;
   double next_poll_ = 0, poll_seconds_ = 0;
 };
-
-/// Seconds to sleep between two looks at a queue after having waited so long: what is added to a
-/// wait is a small part of it.
-double nap_after(double seconds);
 
 }  // namespace ringspan::comm::cuda

@@ -14,6 +14,12 @@ Gpu::Gpu(std::shared_ptr<const Api> api, Ordinal ordinal)
 
 Gpu::~Gpu() { api_->release_primary_context(ordinal_); }
 
+Uuid Gpu::uuid() const {
+  Uuid uuid;
+  check(api_->device_uuid(&uuid, ordinal_), "cuDeviceGetUuid");
+  return uuid;
+}
+
 void Gpu::open_pool() const {
   const Current current(*this);
   PoolHandle pool = nullptr;
@@ -40,9 +46,9 @@ Current::~Current() {
   gpu_.api().pop_context(&popped);
 }
 
-Event::Event(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {
+Event::Event(std::shared_ptr<const Gpu> gpu, bool timed) : gpu_(std::move(gpu)) {
   const Current current(*gpu_);
-  gpu_->check(gpu_->api().event_create(&handle_, kEventDisableTiming), "cuEventCreate");
+  gpu_->check(gpu_->api().event_create(&handle_, timed ? 0 : kEventDisableTiming), "cuEventCreate");
 }
 
 Event::~Event() { gpu_->api().event_destroy(handle_); }
@@ -52,6 +58,13 @@ bool Event::done() const {
   if (status == kErrorNotReady) return false;
   gpu_->check(status, "cuEventQuery");
   return true;
+}
+
+double Event::seconds_since(const Event& earlier) const {
+  float milliseconds = 0;
+  gpu_->check(gpu_->api().elapsed_time(&milliseconds, earlier.handle_, handle_),
+              "cuEventElapsedTime");
+  return milliseconds * 1e-3;
 }
 
 Stream::Stream(std::shared_ptr<const Gpu> gpu, StreamHandle borrowed)

@@ -20,6 +20,8 @@ class Gpu {
 
   const Api& api() const { return *api_; }
   Ordinal ordinal() const { return ordinal_; }
+  /// Which one it is, alike in all processes, whatever GPUs they see.
+  Uuid uuid() const;
 
   /// Memory of this GPU's pool stays its own instead of going back at each synchronisation, and may
   /// be reached by all others that can.
@@ -50,7 +52,8 @@ class Current {
 /// Something that has happened once all that was queued before it has run.
 class Event {
  public:
-  explicit Event(std::shared_ptr<const Gpu> gpu);
+  /// `timed`: for seconds_since(); it costs the GPU a little.
+  explicit Event(std::shared_ptr<const Gpu> gpu, bool timed = false);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -59,6 +62,8 @@ class Event {
 
   /// Throws system if what came before it has failed.
   bool done() const;
+  /// How much later it has happened; both are timed, and done.
+  double seconds_since(const Event& earlier) const;
 
  private:
   const std::shared_ptr<const Gpu> gpu_;

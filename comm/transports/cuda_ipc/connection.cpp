@@ -6,32 +6,8 @@
 
 #include "comm/devices/cuda/copy.hpp"
 #include "comm/transports/cuda_ipc/exports.hpp"
-#include "comm/transports/diagnosis/ledger.hpp"
 
 namespace ringspan::comm::cuda_ipc {
-namespace {
-
-diagnosis::Half half(const Offer& offer, int rank, std::int64_t number) {
-  return {rank, offer.operation, offer.sequence, offer.bytes, number};
-}
-
-// Messages between two ranks are in one order over all groups, or a GPU would wait for ever.
-std::optional<Error> mismatch(const Offer& sent, const Offer& received, const Lanes::Side& lane,
-                              std::int64_t number, bool strict) {
-  const diagnosis::Half sender = half(sent, lane.from, number);
-  diagnosis::Half receiver = half(received, lane.to, number);
-  if (sent.channel != received.channel) {
-    const diagnosis::Half expecting = receiver;
-    receiver.number = -1;  // of its own group, it is another
-    return diagnosis::disorder(sender, receiver, [&] { return std::optional(expecting); });
-  }
-  if (auto error = diagnosis::disagreement(sender, receiver)) return error;
-  if (!strict) return {};
-  return diagnosis::disorder(sender, receiver, [] { return std::optional<diagnosis::Half>(); });
-}
-
-}  // namespace
-
 Flags::Flags(std::shared_ptr<const cuda::Gpu> gpu, std::shared_ptr<const Lanes> lanes)
     : gpu_(std::move(gpu)), lanes_(std::move(lanes)) {
   const cuda::Current current(*gpu_);
@@ -69,18 +45,6 @@ Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags
     for (auto& number : *last) number = -1;
 }
 
-Lanes::Side Connection::side(const Message& message) const {
-  return message.sends ? Lanes::Side{rank_, message.peer, true}
-                       : Lanes::Side{message.peer, rank_, false};
-}
-
-bool Connection::room(const Operation& operation) const {
-  for (const auto* messages : {&operation.recvs, &operation.sends})
-    for (const Message& message : *messages)
-      if (!lanes_->room(side(message), message.number)) return false;
-  return true;
-}
-
 // What stands in for memory that is not of the pool, the operation holds until it is over.
 void Connection::show(Operation& operation, const Message& message, Half& half) const {
   const Slice& slice = message.slice;
@@ -112,13 +76,11 @@ std::optional<Error> Connection::announce(Operation& operation) {
     for (Message& message : *messages) {
       Half half;
       show(operation, message, half);
-      Offer mine{operation.channel->id, operation.sequence, message.slice.bytes(), {}, half.place};
-      operation.name.copy(mine.operation, sizeof(mine.operation) - 1);
+      streams::Offer mine = offer(operation, message);
+      mine.place = half.place;
       (message.sends ? last_sent_ : last_awaited_)[message.peer] = message.number;
       const auto other = lanes_->announce(side(message), message.number, mine);
-      if (other && !wrong)
-        wrong = mismatch(message.sends ? mine : *other, message.sends ? *other : mine,
-                         side(message), message.number, strict_);
+      if (other && !wrong) wrong = mismatch(rank_, message, mine, *other, strict_);
       if (other && !wrong) half = {false, {}, {}, reach(operation, other->place)};
       message.place = std::ssize(halves_);
       halves_.push_back(std::move(half));

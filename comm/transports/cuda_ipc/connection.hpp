@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "comm/transports/cuda_ipc/imports.hpp"
-#include "comm/transports/cuda_ipc/lanes.hpp"
 #include "comm/transports/cuda_ipc/pool.hpp"
 #include "comm/transports/streams/connection.hpp"
+#include "comm/transports/streams/lanes.hpp"
 
 namespace ringspan::comm::cuda_ipc {
 
+using streams::Lanes;
 using streams::Message;
 using streams::Operation;
 
@@ -57,7 +58,7 @@ class Connection final : public streams::Connection {
   cuda::Allocator allocator() const override { return pool_->allocator(); }
   bool ready() const override { return !aborted_; }
   std::int64_t most_messages() const override { return Lanes::kSlots; }
-  bool room(const Operation& operation) const override;
+  bool room(const Operation& operation) const override { return lanes_->room(rank_, operation); }
   std::optional<Error> announce(Operation& operation) override;
   bool has_met(const Operation& operation, const Message& message) const override;
   void begin(Operation& operation, const cuda::Stream& stream) override;
@@ -76,7 +77,7 @@ class Connection final : public streams::Connection {
     Slice other;    // the first one's memory, of the second
   };
 
-  Lanes::Side side(const Message& message) const;
+  Lanes::Side side(const Message& message) const { return Lanes::side(rank_, message); }
   void show(Operation& operation, const Message& message, Half& half) const;
   Slice reach(Operation& operation, const Place& place);
   void set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;

@@ -5,9 +5,12 @@
 
 #include "comm/buffer.hpp"
 #include "comm/devices/cuda/gpu.hpp"
-#include "comm/transports/cuda_ipc/lanes.hpp"
+#include "comm/transports/streams/offer.hpp"
 
 namespace ringspan::comm::cuda_ipc {
+
+using streams::HandleKind;
+using streams::Place;
 
 /// Lets other processes into the mapped memory that the slice lies in, wherever that came from, by
 /// a handle of a kind that the pointer itself says it has: a file descriptor, where processes may

@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "comm/devices/cuda/gpu.hpp"
-#include "comm/transports/cuda_ipc/lanes.hpp"
+#include "comm/transports/streams/offer.hpp"
 
 namespace ringspan::comm::cuda_ipc {
+
+using streams::HandleKind;
+using streams::Place;
 
 /// Allocations of other processes that are open in this one. They stay so, for opening takes long,
 /// until there are too many or the owner has another at the same address: of those that are not of

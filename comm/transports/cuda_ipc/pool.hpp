@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "comm/devices/cuda/memory.hpp"
-#include "comm/transports/cuda_ipc/lanes.hpp"
+#include "comm/transports/streams/offer.hpp"
 
 namespace ringspan::comm::cuda_ipc {
+
+using streams::HandleKind;
+using streams::Place;
 
 /// Device memory that other ranks can be let into. Blocks that have been released are kept for the
 /// same stream: freeing may wait for the GPU, nobody may free what another process has open, and

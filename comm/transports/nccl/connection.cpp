@@ -14,8 +14,13 @@ constexpr Status kRemoteError = 6;  // ncclRemoteError
 }  // namespace
 
 Connection::Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cuda::Gpu> gpu,
-                       std::shared_ptr<Pairs> pairs, const UniqueId& id, int ranks, int rank)
-    : api_(std::move(api)), gpu_(std::move(gpu)), pairs_(std::move(pairs)), rank_(rank) {
+                       std::shared_ptr<Lanes> lanes, const UniqueId& id, int ranks, int rank,
+                       bool strict)
+    : api_(std::move(api)),
+      gpu_(std::move(gpu)),
+      lanes_(std::move(lanes)),
+      rank_(rank),
+      strict_(strict) {
   const cuda::Current current(*gpu_);
   Config config;
   config.blocking = 0;
@@ -24,25 +29,22 @@ Connection::Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cud
 
 Connection::~Connection() { abort(); }
 
-Pairs::Key Connection::key(const Operation& operation, const Message& message) const {
-  return {message.sends ? rank_ : message.peer, message.sends ? message.peer : rank_,
-          operation.channel->id};
-}
-
+// NCCL compares nothing: a size that differs hangs, and an order that differs swaps messages. So
+// whoever posts the second half of a message is told what does not fit before NCCL sees it.
 std::optional<Error> Connection::announce(Operation& operation) {
   std::optional<Error> wrong;
-  for (auto* messages : {&operation.recvs, &operation.sends}) {
-    for (Message& message : *messages) {
-      const diagnosis::Half half{rank_, operation.name, operation.sequence, message.slice.bytes(),
-                                 message.number};
-      message.place = pairs_->add(key(operation, message), half, message.sends, wrong);
+  for (const auto* messages : {&operation.recvs, &operation.sends}) {
+    for (const Message& message : *messages) {
+      const streams::Offer mine = offer(operation, message);
+      const auto other = lanes_->announce(Lanes::side(rank_, message), message.number, mine);
+      if (other && !wrong) wrong = mismatch(rank_, message, mine, *other, strict_);
     }
   }
   return wrong;
 }
 
-bool Connection::has_met(const Operation& operation, const Message& message) const {
-  return pairs_->has_met(key(operation, message), message.sends, message.place);
+bool Connection::has_met(const Operation&, const Message& message) const {
+  return lanes_->has_met(Lanes::side(rank_, message), message.number);
 }
 
 // NCCL knows neither rows nor empty messages: rows are packed into memory of the transfer stream,

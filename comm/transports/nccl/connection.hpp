@@ -11,11 +11,12 @@
 #include "comm/devices/cuda/gpu.hpp"
 #include "comm/devices/cuda/memory.hpp"
 #include "comm/transports/nccl/api.hpp"
-#include "comm/transports/nccl/pairs.hpp"
 #include "comm/transports/streams/connection.hpp"
+#include "comm/transports/streams/lanes.hpp"
 
 namespace ringspan::comm::nccl {
 
+using streams::Lanes;
 using streams::Message;
 using streams::Operation;
 
@@ -26,13 +27,15 @@ class Connection final : public streams::Connection {
  public:
   /// Begins to connect; the other ranks do the same.
   Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cuda::Gpu> gpu,
-             std::shared_ptr<Pairs> pairs, const UniqueId& id, int ranks, int rank);
+             std::shared_ptr<Lanes> lanes, const UniqueId& id, int ranks, int rank, bool strict);
   /// Aborts, unless finished.
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   bool ready() const override;
+  std::int64_t most_messages() const override { return Lanes::kSlots; }
+  bool room(const Operation& operation) const override { return lanes_->room(rank_, operation); }
   std::optional<Error> announce(Operation& operation) override;
   bool has_met(const Operation& operation, const Message& message) const override;
   void begin(Operation& operation, const cuda::Stream& stream) override;
@@ -49,7 +52,6 @@ class Connection final : public streams::Connection {
     std::int64_t bytes = 0;
   };
 
-  Pairs::Key key(const Operation& operation, const Message& message) const;
   Slice packing(const Slice& slice) const;
   void exchange(std::span<const Part> sends, std::span<const Part> recvs,
                 const cuda::Stream& stream);
@@ -58,8 +60,9 @@ class Connection final : public streams::Connection {
 
   const std::shared_ptr<const Api> api_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
-  const std::shared_ptr<Pairs> pairs_;
+  const std::shared_ptr<Lanes> lanes_;
   const int rank_;
+  const bool strict_;
   std::shared_ptr<cuda::Memory> staging_;  // in the order of the transfer stream
   Buffer token_sent_, token_received_;     // what an empty message carries
   std::vector<Slice> packed_;              // [send] of the batch under way: NCCL may queue it later

@@ -2,6 +2,7 @@
 #include "comm/transports/processes/agreement.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #ifdef RINGSPAN_MPI
@@ -20,6 +21,13 @@ struct Agreed {
   bool ledger = false, gpu_memory = false;
 
   bool operator==(const Agreed&) const = default;
+};
+
+/// What a step has thrown.
+struct Problem {
+  bool exists = false;
+  ErrorKind kind = ErrorKind::system;
+  std::array<char, 256> text = {};
 };
 
 void require_same_options(const LaunchOptions& options, const Bootstrap& bootstrap,
@@ -85,6 +93,26 @@ void end_well([[maybe_unused]] const LaunchOptions& options) {
 
 double start_deadline(const LaunchOptions& options) {
   return std::max(options.deadline, kShortestStart);
+}
+
+bool are_apart(const LaunchOptions& options) { return options.bootstrap || own_process().size > 1; }
+
+std::shared_ptr<const cuda::Gpu> gpu_of(const std::vector<Seat>& seats, int process) {
+  const auto cuda = cuda::load_cuda();
+  return std::make_shared<const cuda::Gpu>(
+      cuda, rank_on_host(seats, process) % cuda::device_count(*cuda));
+}
+
+void all_or_none(const Bootstrap& bootstrap, double deadline, const std::function<void()>& step) {
+  Problem problem;
+  try {
+    step();
+  } catch (const Error& error) {
+    problem = {true, error.kind(), {}};
+    std::string(error.what()).copy(problem.text.data(), problem.text.size() - 1);
+  }
+  for (const Problem& told : all_gather(bootstrap, problem, deadline))
+    if (told.exists) throw Error(told.kind, told.text.data());
 }
 
 std::vector<Seat> agree(const LaunchOptions& options, const Bootstrap& bootstrap) {

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "comm/bootstrap.hpp"
+#include "comm/devices/cuda/gpu.hpp"
 #include "comm/launch.hpp"
 #include "comm/transports/processes/seat.hpp"
 
@@ -37,6 +40,18 @@ std::vector<Value> all_gather(const Bootstrap& bootstrap, const Value& mine, dou
                        reinterpret_cast<std::byte*>(all.data()), sizeof(Value), deadline);
   return all;
 }
+
+/// Whether the ranks of a launch are to be processes: a launcher or the caller has started others.
+/// (A batch script, too, has the variables of its launcher, but is alone.)
+bool are_apart(const LaunchOptions& options);
+
+/// The GPU of that process: of those of its host as many as there are processes before it, modulo
+/// their number.
+std::shared_ptr<const cuda::Gpu> gpu_of(const std::vector<Seat>& seats, int process);
+
+/// A step that all processes take, or none goes on: what it throws in any of them, all throw, as
+/// the first of these says it. Collective.
+void all_or_none(const Bootstrap& bootstrap, double deadline, const std::function<void()>& step);
 
 /// Where all processes run, which must have been given the same options, and be enough. Collective;
 /// ends within start_deadline().

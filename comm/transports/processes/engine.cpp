@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/transports/diagnosis/clock.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/processes/launch.hpp"
 
-#include <array>
 #include <exception>
 #include <memory>
 #include <numeric>
@@ -20,20 +19,16 @@ std::shared_ptr<const cuda::Gpu> open_gpu(const LaunchOptions& options,
                                           const std::vector<Seat>& seats,
                                           const Bootstrap& bootstrap) {
   std::shared_ptr<const cuda::Gpu> gpu;
-  std::array<char, 256> problem{};
-  try {
-    if (bootstrap.rank < options.ranks) {
-      const auto cuda = cuda::load_cuda();
-      gpu = std::make_shared<const cuda::Gpu>(
-          cuda, rank_on_host(seats, bootstrap.rank) % cuda::device_count(*cuda));
+  all_or_none(bootstrap, start_deadline(options), [&] {
+    if (bootstrap.rank >= options.ranks) return;
+    try {
+      gpu = gpu_of(seats, bootstrap.rank);
       gpu->open_pool();
+    } catch (const Error& error) {
+      throw Error(ErrorKind::not_available,
+                  concat("rank ", bootstrap.rank, ": no GPU memory: ", error.what()));
     }
-  } catch (const Error& error) {
-    concat("rank ", bootstrap.rank, ": no GPU memory: ", error.what())
-        .copy(problem.data(), problem.size() - 1);
-  }
-  for (const auto& told : all_gather(bootstrap, problem, start_deadline(options)))
-    if (told[0] != 0) throw Error(ErrorKind::not_available, told.data());
+  });
   return gpu;
 }
 

@@ -13,12 +13,14 @@ namespace ringspan::comm::streams {
 namespace {
 
 cuda::DeviceOptions device_options(const LaunchOptions& options, const Connection& connection,
-                                   const std::shared_ptr<const cuda::Gpu>& gpu) {
+                                   const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
   cuda::DeviceOptions device;
   device.allocator = options.debug.reachable ? cuda::reachable_memory(gpu) : connection.allocator();
   device.poison = options.debug.poison;
   device.blocking = options.debug.blocking;
   device.deadline = options.deadline;
+  device.trace = options.trace;
+  device.rank = rank;
   return device;
 }
 
@@ -29,7 +31,7 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
     : hub_(std::move(hub)),
       rank_(rank),
       gpu_(gpu),
-      device_(gpu, device_options(hub_->options(), *connection, gpu)),
+      device_(gpu, device_options(hub_->options(), *connection, gpu, rank)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
       connection_(std::move(connection)),
       recorder_(rank),
@@ -39,7 +41,8 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
   hub_->set_active(rank_, true);
   device_.on_poll([this] { poll(); });
   device_.on_wait([this](const Predicate& done, double deadline) {
-    block(done, deadline);
+    const bool captured = watched("", -1, [this] { return device_.compute().capturing(); });
+    captured ? void(done()) : block(done, deadline);  // nothing is looked at while it lasts
     require_working();
   });
 }
@@ -148,10 +151,21 @@ void Engine::queue(Operation& operation) {
   require_working();
   device_.compute().record(operation.ready);
   transfer_->wait(operation.ready);
+  const cuda::Timeline::Mark begun = mark(*transfer_);
   connection_->begin(operation, *transfer_);
   block([this] { return connection_->ready(); }, hub_->options().deadline);
   connection_->end(operation, *transfer_);
+  const cuda::Timeline::Mark ended = mark(*transfer_);
   transfer_->record(operation.over);
+  if (!begun) return;
+  for (const Message& message : operation.sends)
+    if (message.peer != rank_)
+      device_.timeline()->add(TraceSpan::Kind::message, operation.name, begun, ended, message.peer,
+                              message.slice.bytes());
+}
+
+cuda::Timeline::Mark Engine::mark(const cuda::Stream& stream) const {
+  return device_.timeline() ? device_.timeline()->mark(stream) : nullptr;
 }
 
 void Engine::poll() {

@@ -80,6 +80,7 @@ class Engine {
   void announce(Operation& operation);
   void count(const Operation& operation);
   void queue(Operation& operation);
+  cuda::Timeline::Mark mark(const cuda::Stream& stream) const;
   void poll();
   void retire();
 
@@ -87,6 +88,7 @@ class Engine {
   void block(const Predicate& done, double deadline);
   void look_until(const Predicate& done, double deadline);
   diagnosis::Waiting waiting() const;
+  std::vector<int> not_connected() const;
   const Operation* oldest() const;
   bool lacks(const Operation& operation, int peer) const;
   void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);

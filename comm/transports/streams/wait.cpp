@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/transports/streams/engine.hpp"
 
 namespace ringspan::comm::streams {
@@ -31,7 +32,11 @@ void Engine::wait(Operation& operation) {
     require_working();
     watched(operation.name, operation.sequence, [&] {
       retire();
+      const cuda::Timeline::Mark before = mark(device_.compute());
       if (!operation.finished) device_.compute().wait(operation.over);
+      if (before)
+        device_.timeline()->add(TraceSpan::Kind::wait, operation.name, before,
+                                operation.finished ? before : mark(device_.compute()));
     });
   }
   // The host may look at values now.
@@ -92,11 +97,20 @@ const Operation* Engine::oldest() const {
   return in_flight_.empty() ? posting_.get() : in_flight_.front().get();
 }
 
+// Those that have not begun to connect; if all have, those whom that takes so long.
+std::vector<int> Engine::not_connected() const {
+  std::vector<int> late, others;
+  for (int rank = 0; rank < hub_->size(); ++rank) {
+    if (!hub_->active(rank)) late.push_back(rank);
+    if (rank != rank_) others.push_back(rank);
+  }
+  return late.empty() ? others : late;
+}
+
 Waiting Engine::waiting() const {
   const Operation* const operation = oldest();
-  if (!operation)
-    return {
-        nullptr, -1, connected_ ? "the end of what is queued" : "all ranks to be connected", {}};
+  if (!connected_) return {nullptr, -1, "all ranks to be connected", not_connected()};
+  if (!operation) return {nullptr, -1, "the end of what is queued", {}};
   if (!operation->ready.done()) {
     return {nullptr,
             operation->sequence,
@@ -128,7 +142,7 @@ void Engine::require_alive(const Waiting& waiting, Patience& patience, double de
   for (const int peer : waiting.peers) {
     if (const std::string lost = hub_->lost(peer); !lost.empty())
       fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer, "is gone: " + lost));
-    if (hub_->returned(peer) && lacks(*oldest(), peer))
+    if (waiting.group && hub_->returned(peer) && lacks(*oldest(), peer))
       fail(diagnosis::blame_gone(*hub_, rank_, waiting, peer));
     hub_->pass_on(rank_, hub_->heartbeat(peer));
   }

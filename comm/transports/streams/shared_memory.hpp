@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 
 /// Memory, zero at first. Throws system with the reason if there is not enough.
 class SharedMemory {
@@ -27,4 +27,4 @@ class SharedMemory {
   std::byte* data_ = nullptr;
 };
 
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams

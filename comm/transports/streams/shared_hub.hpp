@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/transports/cuda_ipc/shared_memory.hpp"
 #include "comm/transports/diagnosis/hub.hpp"
 #include "comm/transports/processes/watched_process.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 
 /// The hub of ranks that are processes of one machine, as one of them sees it.
 class SharedHub final : public diagnosis::Hub {
@@ -83,4 +83,4 @@ class SharedHub final : public diagnosis::Hub {
   std::map<std::int64_t, std::shared_ptr<diagnosis::Channel>> channels_;
 };
 
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams

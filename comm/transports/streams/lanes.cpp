@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/transports/cuda_ipc/lanes.hpp"
+#include "comm/transports/streams/lanes.hpp"
 
 #include <array>
 #include <atomic>
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 namespace {
 
 constexpr std::size_t kLine = 64, kPage = 4096;  // bytes; flags do not share a line
@@ -51,6 +51,13 @@ bool Lanes::room(const Side& side, std::int64_t number) const {
          static_cast<std::uint64_t>(number / kSlots) * 3;
 }
 
+bool Lanes::room(int rank, const Operation& operation) const {
+  for (const auto* messages : {&operation.recvs, &operation.sends})
+    for (const Message& message : *messages)
+      if (!room(side(rank, message), message.number)) return false;
+  return true;
+}
+
 std::optional<Offer> Lanes::announce(const Side& side, std::int64_t number, const Offer& offer) {
   Slot& slot = this->slot(side, number);
   slot.offers[side.sends] = offer;
@@ -80,4 +87,4 @@ void Lanes::poison(const Side& side, std::int64_t number) {
     std::atomic_ref(this->flag(offset(side.other(), flag))).store(value(number) + kBeyond);
 }
 
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams

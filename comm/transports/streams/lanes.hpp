@@ -7,42 +7,15 @@
 #include <optional>
 #include <utility>
 
-#include "comm/devices/cuda/api.hpp"
-#include "comm/transports/cuda_ipc/shared_memory.hpp"
+#include "comm/transports/streams/offer.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 
-/// How a process lets others into an allocation.
-enum class HandleKind {
-  legacy,
-  descriptor,  // the number of one of its files, in the handle's first bytes
-  fabric,
-};
-
-/// Memory of one message, as the rank that owns it tells another: rows as in a Slice, within an
-/// allocation that the owner's process knows as `base`.
-struct Place {
-  std::int64_t process = 0;  // whose addresses these are
-  cuda::Address base = 0;
-  std::uint64_t buffer_id = 0;  // of the driver; an allocation at the same address has another
-  HandleKind kind = HandleKind::legacy;
-  cuda::IpcHandle handle = {};  // of the allocation; unused within one process
-  bool pooled = false;          // stays as long as the owner's connection
-  std::int64_t bytes = 0;       // of the allocation
-  std::int64_t offset = 0, rows = 0, row_bytes = 0, stride = 0;
-};
-
-/// One half of a message, as both sides see it.
-struct Offer {
-  std::int64_t channel = 0, sequence = 0, bytes = 0;
-  char operation[64] = {};  // cut off, if need be
-  Place place = {};
-};
-
-/// Where the ranks of a node tell each other what they have posted, and their GPUs how far they
-/// are: plain memory, which they may share between processes. There is a lane for all messages from
-/// one rank to another, which are numbered. Whoever posts the second half of a message learns where
-/// the first one lies, and copies; nobody waits for it on the host.
+/// Where the ranks of a node tell each other what they have posted, and, by flags, their GPUs how
+/// far they are: plain memory, which they may share between processes. There is a lane for all
+/// messages from one rank to another, which are numbered. Whoever posts the second half of a
+/// message learns what the first one is; nobody waits for it on the host.
 class Lanes {
  public:
   /// Halves that may be announced ahead of the other side's.
@@ -61,6 +34,13 @@ class Lanes {
 
     Side other() const { return {from, to, !sends}; }
   };
+  /// The side of `rank`, whose half of the message it is.
+  static Side side(int rank, const Message& message) {
+    return message.sends ? Side{rank, message.peer, true} : Side{message.peer, rank, false};
+  }
+
+  /// Whether all messages of the operation of `rank` may be announced.
+  bool room(int rank, const Operation& operation) const;
 
   /// Whether that message of this side may be announced.
   bool room(const Side& side, std::int64_t number) const;
@@ -97,4 +77,4 @@ class Lanes {
   const int ranks_;
 };
 
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks of one machine tell each other in memory that they share.
+#include "comm/transports/streams/lanes.hpp"
+
 #include <unistd.h>
 
 #include <cstring>
@@ -7,9 +9,8 @@
 #include <string>
 
 #include "comm/error.hpp"
-#include "comm/transports/cuda_ipc/lanes.hpp"
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 namespace {
 
 TEST(SharedMemoryTest, SaysThatThereIsNoRoom) {
@@ -57,4 +58,4 @@ TEST(LanesTest, PoisonIsAfterAllValuesThatMayBeAwaited) {
 }
 
 }  // namespace
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/transports/cuda_ipc/shared_hub.hpp"
+#include "comm/transports/streams/shared_hub.hpp"
 
 #include <pthread.h>
 
@@ -16,7 +16,7 @@
 #include "comm/transports/diagnosis/ledger.hpp"
 #include "comm/transports/processes/notice.hpp"
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 namespace {
 
 using diagnosis::Channel;
@@ -287,4 +287,4 @@ void SharedHub::require_equal_counts() {
   }
 }
 
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/transports/cuda_ipc/shared_memory.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,12 +10,12 @@
 
 #include "comm/error.hpp"
 
-namespace ringspan::comm::cuda_ipc {
+namespace ringspan::comm::streams {
 namespace {
 
 [[noreturn]] void fail(const char* call, const std::string& name, int code = errno) {
-  throw Error(ErrorKind::system, concat("cuda_ipc: ", call, name.empty() ? "" : " of ", name, ": ",
-                                        std::strerror(code)));
+  throw Error(ErrorKind::system, concat("shared memory: ", call, name.empty() ? "" : " of ", name,
+                                        ": ", std::strerror(code)));
 }
 
 std::byte* map(std::size_t bytes, int flags, int file, const std::string& name) {
@@ -54,4 +54,4 @@ SharedMemory::~SharedMemory() { munmap(data_, bytes_); }
 
 void SharedMemory::remove(const std::string& name) { shm_unlink(name.c_str()); }
 
-}  // namespace ringspan::comm::cuda_ipc
+}  // namespace ringspan::comm::streams
