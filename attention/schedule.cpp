@@ -62,6 +62,40 @@ std::unique_ptr<Schedule> make_usp(const comm::Communicator& comm, Kernels& kern
 
 }  // namespace
 
+std::string_view name(BackwardForm form) {
+  switch (form) {
+    case BackwardForm::kv: return "kv";
+    case BackwardForm::q: return "q";
+    case BackwardForm::automatic: return "automatic";
+  }
+  return "unknown";
+}
+
+BackwardForm backward_form(std::string_view text) {
+  for (const BackwardForm known : {BackwardForm::kv, BackwardForm::q, BackwardForm::automatic}) {
+    if (name(known) == text) return known;
+  }
+  RINGSPAN_REQUIRE(false, "unknown form of a backward pass '", text,
+                   "'; known are kv, q, automatic");
+  return BackwardForm::kv;
+}
+
+std::string_view name(Placement placement) {
+  switch (placement) {
+    case Placement::ulysses_inner: return "ulysses_inner";
+    case Placement::ring_inner: return "ring_inner";
+  }
+  return "unknown";
+}
+
+Placement placement(std::string_view text) {
+  for (const Placement known : {Placement::ulysses_inner, Placement::ring_inner}) {
+    if (name(known) == text) return known;
+  }
+  RINGSPAN_REQUIRE(false, "unknown placement '", text, "'; known are ulysses_inner, ring_inner");
+  return Placement::ulysses_inner;
+}
+
 void require_valid(const Problem& problem) {
   require_valid(problem.shape);
   require_valid(problem.sequence);

@@ -102,6 +102,9 @@ class Schedule {
 /// What goes around a ring in the backward pass: K, V and their gradients, or the query side (q,
 /// d_out, lse, delta) and dq (BurstAttention); or whichever is fewer bytes over all ranks.
 enum class BackwardForm { kv, q, automatic };
+std::string_view name(BackwardForm form);
+BackwardForm backward_form(
+    std::string_view name);  // throws invalid_argument, listing the known names
 
 /// K and V travel around the ring; the layout makes it ring, striped or zigzag attention.
 std::unique_ptr<Schedule> make_ring(comm::Communicator comm, Kernels& kernels, LayoutKind layout,
@@ -147,6 +150,8 @@ std::unique_ptr<Schedule> make_ulysses(comm::Communicator comm, Kernels& kernels
 
 /// Which of the two dimensions of usp stays inside a NUMA domain or node; the other goes across.
 enum class Placement { ulysses_inner, ring_inner };
+std::string_view name(Placement placement);
+Placement placement(std::string_view name);  // throws invalid_argument, listing the known names
 
 struct ScheduleOptions {
   /// ring, all_gather_kv and the ring inside ulysses and usp; unset: what the name implies (striped

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "comm/error.hpp"
-#include "comm/launch.hpp"
 
 namespace ringspan::bench {
 namespace {

@@ -180,11 +180,8 @@ fs::path folder() { return share_folder() / "clusters"; }
 fs::path file_of(const std::string& given) {
   if (given.find('/') != std::string::npos || given.ends_with(".toml")) return given;
   const std::vector<std::string> known = known_clusters();
-  RINGSPAN_REQUIRE(!known.empty(), "--cluster: the clusters that come with the program are not in ",
-                   folder().string(), "; move share with bin, or give a file");
   RINGSPAN_REQUIRE(std::find(known.begin(), known.end(), given) != known.end(),
-                   "--cluster: unknown cluster '", given, "'; known are ", name_list(known),
-                   ", and files (with a slash or .toml in the name)");
+                   "--cluster: unknown cluster '", given, "'; ", cluster_choice());
   return folder() / (given + ".toml");
 }
 
@@ -240,6 +237,14 @@ comm::Cluster parse_cluster(const std::string& text, const std::string& name) {
   comm::Cluster cluster = cluster_of(toml::parse(text), name, 0);
   cluster.name = name;
   return cluster;
+}
+
+std::string cluster_choice() {
+  const std::vector<std::string> known = known_clusters();
+  if (known.empty())
+    return concat("those that come with the program are not in ", folder().string(),
+                  "; move share with bin, or give a file");
+  return concat("known are ", name_list(known), ", and files (with a slash or .toml in the name)");
 }
 
 std::vector<std::string> known_clusters() {

@@ -18,6 +18,10 @@ comm::Cluster read_cluster(const std::string& given);
 /// Those that come with the program, by name.
 std::vector<std::string> known_clusters();
 
+/// What --cluster may be, for a message: "known are ..., and files", or that the share folder is
+/// gone.
+std::string cluster_choice();
+
 /// A file that reads as this cluster; `heading` becomes comments at its top.
 std::string cluster_text(const comm::Cluster& cluster, const std::string& heading);
 

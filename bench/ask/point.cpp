@@ -183,9 +183,8 @@ attention::ScheduleOptions schedule_options(const Point& point) {
   }
   options.inner_ring = degree(point, "an inner_ring", point.inner_ring);
   options.head_groups = static_cast<int>(point.head_groups);
-  if (point.backward == "q") options.backward = attention::BackwardForm::q;
-  if (point.backward == "automatic") options.backward = attention::BackwardForm::automatic;
-  if (point.placement == "ring_inner") options.placement = attention::Placement::ring_inner;
+  if (!point.backward.empty()) options.backward = attention::backward_form(point.backward);
+  if (!point.placement.empty()) options.placement = attention::placement(point.placement);
   if (point.all_to_all == "hierarchical") {
     options.all_to_all = comm::AllToAllAlgorithm::hierarchical;
   } else if (point.all_to_all == "automatic") {

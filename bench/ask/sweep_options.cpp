@@ -125,10 +125,8 @@ void add_clusters(const Texts& texts, Axes& axes) {
   RINGSPAN_REQUIRE(simulated || !texts.has("--cluster"),
                    "--cluster: belongs to --transport simulated, which is not asked for");
   if (!simulated) return;
-  std::string known;
-  for (const std::string& name : known_clusters()) known += concat(known.empty() ? "" : ", ", name);
-  RINGSPAN_REQUIRE(texts.has("--cluster"), "--cluster: simulated ranks need one; known are ", known,
-                   ", and files");
+  RINGSPAN_REQUIRE(texts.has("--cluster"), "--cluster: simulated ranks need one; ",
+                   cluster_choice());
   RINGSPAN_REQUIRE(!texts.has("--check") || transports.size() > 1,
                    "--check: simulated ranks have no data that could be checked");
   axes.names.push_back(

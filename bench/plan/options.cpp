@@ -96,9 +96,7 @@ Model chosen_model(const OptionTexts& texts) {
 
 comm::Cluster chosen_cluster(const OptionTexts& texts) {
   if (given(texts, "--cluster")) return read_cluster(text(texts, "--cluster"));
-  std::string known;
-  for (const std::string& name : known_clusters()) known += concat(known.empty() ? "" : ", ", name);
-  RINGSPAN_REQUIRE(false, "--cluster: a plan needs one; known are ", known, ", and files");
+  RINGSPAN_REQUIRE(false, "--cluster: a plan needs one; ", cluster_choice());
   return {};
 }
 

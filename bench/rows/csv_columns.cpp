@@ -74,16 +74,10 @@ Cells cells(const Row& row) {
   return cells;
 }
 
-std::string key(const Cells& cells) {
+std::string key(const Cells& row) {
   std::string axes;
-  for (std::size_t i = column("transport"); i <= column("mask"); ++i) axes += cells[i] + '\n';
+  for (std::size_t i = column("transport"); i <= column("mask"); ++i) axes += row[i] + '\n';
   return axes;
-}
-
-std::string key(const Point& point) {
-  Cells cells;
-  write(point, cells);
-  return key(cells);
 }
 
 }  // namespace ringspan::bench

@@ -75,8 +75,7 @@ Cells cells(const Row& row);
 /// Place of a column; `name` is one of kColumns.
 std::size_t column(std::string_view name);
 
-/// What makes a point the same point: its axes as the CSV writes them.
-std::string key(const Point& point);
-std::string key(const Cells& cells);
+/// What makes the point of a row the same point: its axes as the CSV writes them.
+std::string key(const Cells& row);
 
 }  // namespace ringspan::bench

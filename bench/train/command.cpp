@@ -41,7 +41,7 @@ TrainOptions alone(TrainOptions options) {
   options.mesh = {};
   options.schedule = "ring";
   options.inner_ring = options.head_groups = 0;
-  options.backward.clear();
+  options.backward = attention::BackwardForm::kv;
   options.hop = comm::Hop::copy;
   return options;
 }
@@ -150,17 +150,12 @@ NewCsv::Fields header() {
           "bytes_sent_per_rank"};
 }
 
-std::string placement(const TrainOptions& options) {
-  if (!attention::schedule_entry(options.schedule).takes_ulysses_degree) return "";
-  return options.mesh.placement == attention::Placement::ring_inner ? "ring_inner"
-                                                                    : "ulysses_inner";
-}
-
 /// `one` is the same step on one rank, or null.
 NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
                       const TrainedStep* one) {
   const model::MemoryOptions& memory = options.memory;
   const model::ModelConfig& config = options.config;
+  const attention::ScheduleEntry& schedule = attention::schedule_entry(options.schedule);
   return {this_machine().name(),
           kCommit,
           std::string(name(config.variant)),
@@ -171,8 +166,8 @@ NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
           options.schedule,
           options.inner_ring ? std::to_string(options.inner_ring) : "",
           options.head_groups ? std::to_string(options.head_groups) : "",
-          placement(options),
-          options.backward,
+          schedule.takes_ulysses_degree ? std::string(name(options.mesh.placement)) : "",
+          schedule.takes_backward ? std::string(name(options.backward)) : "",
           options.kernel,
           std::string(name(memory.recompute)),
           std::to_string(memory.offload),

@@ -52,8 +52,6 @@ struct Name {
   std::string_view name;
 };
 constexpr Name kHops[] = {{"copy"}, {"reference"}};
-constexpr Name kPlacements[] = {{"ulysses_inner"}, {"ring_inner"}};
-constexpr Name kBackward[] = {{"kv"}, {"q"}, {"automatic"}};
 constexpr Name kKernels[] = {{"cpu"}, {"reference"}, {"reproducible"}, {"linear"}};
 
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
@@ -152,14 +150,13 @@ void read_attention(const Texts& texts, TrainOptions& options) {
   if (texts.has("--placement")) {
     RINGSPAN_REQUIRE(schedule.takes_ulysses_degree, "--placement: ", schedule.name,
                      " has none; usp has");
-    const bool ring_inner = texts.one_of("--placement", "", kPlacements) == "ring_inner";
-    if (ring_inner) options.mesh.placement = attention::Placement::ring_inner;
+    options.mesh.placement = parsed(texts, "--placement", "", attention::placement);
   }
   RINGSPAN_REQUIRE(schedule.takes_backward || !texts.has("--backward"),
                    "--backward: ", schedule.name,
                    " has one form; ring, striped, zigzag, double_ring and usp have "
                    "two");
-  if (schedule.takes_backward) options.backward = texts.one_of("--backward", "kv", kBackward);
+  options.backward = parsed(texts, "--backward", "kv", attention::backward_form);
   const bool wide = options.config.dtype == attention::DType::f64;
   options.kernel = texts.one_of("--kernel", wide ? "reference" : "cpu", kKernels);
   RINGSPAN_REQUIRE(!wide || options.kernel == "reference" || options.kernel == "linear",
@@ -195,14 +192,15 @@ TrainOptions train_options(const OptionTexts& given) {
   options.config = config_of(texts, options.length);
   model::require_valid(options.config, options.mesh.tensor);
   read_attention(texts, options);
-  const auto tiles = [&](std::string_view option) {
+  const auto tiles = [&](std::string_view option, std::int64_t tokens, std::string_view whose) {
     const std::int64_t count = texts.integer(option, "1");
-    RINGSPAN_REQUIRE(count <= options.length, option, ": ", count, " tiles of the ", options.length,
-                     " tokens of --seq; there is at least one in each");
+    RINGSPAN_REQUIRE(count <= tokens, option, ": ", count, " tiles of the ", tokens, " tokens of ",
+                     whose, "; as many at most");
     return count;
   };
   options.memory = {parsed(texts, "--recompute", "none", model::recompute), texts.has("--offload"),
-                    tiles("--mlp-tiles"), texts.has("--blockwise"), tiles("--loss-tiles")};
+                    tiles("--mlp-tiles", options.length, "a sample"), texts.has("--blockwise"),
+                    tiles("--loss-tiles", options.length * options.batch, "a step")};
   options.optimizer.learning_rate =
       number("--learning-rate", texts.text("--learning-rate", "0.001"), 0);
   options.text = texts.text("--text", (share_folder() / "texts" / "alice.txt").string());

@@ -22,7 +22,7 @@ struct TrainOptions {
   std::string schedule;
   std::string kernel;
   int inner_ring = 0, head_groups = 0;  // 0: as the schedule has it
-  std::string backward;                 // what travels; empty: the schedule has one form
+  attention::BackwardForm backward = attention::BackwardForm::kv;
   model::AdamWConfig optimizer;
   std::string text;                    // a file
   std::int64_t length = 0, batch = 0;  // tokens of a sample, samples of a step on all ranks

@@ -91,8 +91,7 @@ class RankTraining {
     if (schedule.takes_ulysses_degree) options = mesh_.schedule_options();
     options.inner_ring = options_.inner_ring;
     options.head_groups = options_.head_groups;
-    if (options_.backward == "q") options.backward = attention::BackwardForm::q;
-    if (options_.backward == "automatic") options.backward = attention::BackwardForm::automatic;
+    options.backward = options_.backward;
     options.resends =
         schedule.takes_all_to_all && options_.memory.recompute == model::Recompute::selective_plus;
     return options;

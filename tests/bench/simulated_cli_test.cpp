@@ -187,7 +187,8 @@ TEST_F(SimulatedCliTest, AProgramThatWasMovedAloneSaysWhatItLacks) {
   std::filesystem::copy_file(RINGSPAN_COMMAND, path("alone"));
   launcher_ = {"/bin/sh", "-c", "exec \"$0\" sweep --transport simulated --cluster h800",
                path("alone")};
-  expect_refused({}, "--cluster: the clusters that come with the program are not in ");
+  expect_refused({},
+                 "--cluster: unknown cluster 'h800'; those that come with the program are not in ");
 }
 
 TEST_F(SimulatedCliTest, BadInputIsRefusedInOneLine) {

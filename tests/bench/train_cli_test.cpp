@@ -53,8 +53,10 @@ TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--dtype", "bf16"}, "a model computes in fp32 or fp64, not in bf16");
   expect_refused({"train", "--recompute", "some"}, "known are none, selective, selective_plus");
   expect_refused({"train", "--mlp-tiles", "0"}, "--mlp-tiles: 0 is too small; the least is 1");
-  expect_refused({"train", "--seq", "37", "--loss-tiles", "38"},
-                 "--loss-tiles: 38 tiles of the 37 tokens of --seq");
+  expect_refused({"train", "--seq", "37", "--mlp-tiles", "38"},
+                 "--mlp-tiles: 38 tiles of the 37 tokens of a sample; as many at most");
+  expect_refused({"train", "--seq", "37", "--batch", "2", "--loss-tiles", "75"},
+                 "--loss-tiles: 75 tiles of the 74 tokens of a step; as many at most");
   expect_refused({"train", "--placement", "ring_inner"}, "--placement: zigzag has none; usp has");
   expect_refused({"train", "--schedule", "halo", "--backward", "q"}, "--backward: halo has one");
   expect_refused({"train", "--backward", "v"}, "known are kv, q, automatic");
@@ -65,15 +67,19 @@ TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--ulysses-degree", "2"}, "unknown option '--ulysses-degree'");
 }
 
+double largest_difference(const std::string& printed) {
+  std::smatch match;
+  const std::regex pattern("largest difference: ([-+.e0-9]+) of the loss");
+  EXPECT_TRUE(std::regex_search(printed, match, pattern)) << printed;
+  return match.empty() ? 1 : std::atof(match[1].str().c_str());
+}
+
 TEST_F(TrainCliTest, PrintsALinePerStepAndTheDifferenceToOneRank) {
   const Outcome outcome = train({"--steps", "3", "--mesh", "tensor=2,ring=2", "--compare"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith(" step       loss   tokens/s"));
   EXPECT_THAT(outcome.out, HasSubstr("4 ranks       one rank   difference"));
-  std::smatch match;
-  ASSERT_TRUE(std::regex_search(outcome.out, match,
-                                std::regex("largest difference: ([-+.e0-9]+) of the loss")));
-  EXPECT_LT(std::atof(match[1].str().c_str()), 1e-6);
+  EXPECT_LT(largest_difference(outcome.out), 1e-6);
 }
 
 TEST_F(TrainCliTest, RefusesSchedulesBeforeOneRankTrains) {
@@ -106,12 +112,18 @@ TEST_F(TrainCliTest, AttentionIsReproducible) {
 
 // LoongTrain's double ring, context first; BurstAttention's backward pass.
 TEST_F(TrainCliTest, EveryFormOfAScheduleTrains) {
-  const Outcome outcome =
-      train({"--steps", "2", "--mesh", "ulysses=2,ring=4", "--inner-ring", "2", "--placement",
-             "ring_inner", "--backward", "q", "--compare", "--csv", path("e.csv")});
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("largest difference: "));
-  EXPECT_THAT(text("e.csv"), HasSubstr(",8,usp,2,,ring_inner,q,cpu,"));
+  const auto bytes_sent = [&](const std::string& backward) {
+    const std::string csv = path(backward + ".csv");
+    const Outcome outcome =
+        train({"--steps", "2", "--mesh", "ulysses=2,ring=4", "--inner-ring", "2", "--placement",
+               "ring_inner", "--backward", backward, "--compare", "--csv", csv});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_LT(largest_difference(outcome.out), 1e-6);
+    const std::string rows = text(backward + ".csv");
+    EXPECT_THAT(rows, HasSubstr(",8,usp,2,,ring_inner," + backward + ",cpu,"));
+    return rows.substr(rows.rfind(',') + 1);
+  };
+  EXPECT_NE(bytes_sent("kv"), bytes_sent("q"));
 }
 
 TEST_F(TrainCliTest, OtherKernelsTrainToo) {

@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -162,21 +165,20 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
 }
 
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation) {
+  constexpr struct {
+    int ranks, faulty, post;
+  } kPlaces[] = {{2, 1, 0}, {5, 4, 3}, {3, 0, 1}, {4, 2, 2}, {2, 0, 3}, {3, 2, 0}, {4, 1, 1}};
 #ifdef __SANITIZE_ADDRESS__
-  const int step = 3;
+  const std::size_t places = 3;
 #else
-  const int step = on_threads() ? 1 : 3;  // processes take their time
+  const std::size_t places = on_threads() ? std::size(kPlaces) : 3;  // processes take their time
 #endif
-  for (int repetition = 0; repetition < 7; repetition += step) {
-    const int ranks = 2 + repetition % 4;
-    if (!enough_processes(ranks)) continue;
-    const int post =
-        (repetition + repetition / 4) % 4;  // for one number of ranks, not always the same
-    const FaultyRank faulty{fault, (repetition * 7 + 3) % ranks, post};
-    LaunchOptions options{.ranks = ranks, .hop = hop, .deadline = kDeadline};
+  for (const auto& place : std::span(kPlaces).first(places)) {
+    if (!enough_processes(place.ranks)) continue;
+    LaunchOptions options{.ranks = place.ranks, .hop = hop, .deadline = kDeadline};
     // Others than threads need not look at names, and buffer what nobody receives.
     options.debug.ledger = fault == Fault::wrong_name || fault == Fault::skips_operation;
-    expect_blamed(faulty, options, operation);
+    expect_blamed({fault, place.faulty, place.post}, options, operation);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -35,9 +35,9 @@ struct FaultyRank {
 void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
                    const RankFunction& operation);
 
-/// The same seven times, which makes over a thousand faults of all operations and schedules, and
-/// three times on processes and under the address sanitizer, with a deadline of 50 ms: 2 to 5
-/// ranks, each time another rank at fault in another post.
+/// The same with a deadline of 50 ms, 2 to 5 ranks and seven ranks and posts at fault, which makes
+/// over a thousand faults of all operations and schedules; between processes and under the address
+/// sanitizer with three of them.
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation);
 
 }  // namespace ringspan::comm::test

@@ -20,8 +20,8 @@
 namespace ringspan::comm {
 namespace wire_limits_test {
 
-using processes::Parts;
-using processes::parts_of;
+using processes::Cut;
+using processes::cut_of;
 
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 constexpr std::int64_t kSmall = 1 << 16;     // the most that a narrow wire takes at once
@@ -30,9 +30,9 @@ constexpr std::int64_t kMost = 8 * kSmall;   // the most that goes at all there
 
 std::vector<std::int64_t> part_sizes(std::int64_t bytes, std::int64_t largest) {
   std::vector<std::int64_t> sizes;
-  const Parts parts = parts_of(bytes, largest);
-  for (std::int64_t part = 0; part < parts.count; ++part)
-    sizes.push_back(std::clamp<std::int64_t>(bytes - part * parts.bytes, 0, parts.bytes));
+  const Cut cut = cut_of(bytes, largest);
+  for (std::int64_t part = 0; part < cut.parts; ++part)
+    sizes.push_back(std::clamp<std::int64_t>(bytes - part * cut.bytes_each, 0, cut.bytes_each));
   return sizes;
 }
 
@@ -48,19 +48,19 @@ std::vector<std::int64_t> edges() {
   return {sizes.begin(), sizes.end()};
 }
 
-TEST(PartsTest, MakeUpTheMessageAndCanBeCountedInAnInt) {
+TEST(CutTest, MakeUpTheMessageAndCanBeCountedInAnInt) {
   for (const std::int64_t edge : {kGibibyte / 2, kGibibyte, 2 * kGibibyte, 4 * kGibibyte,
                                   std::int64_t{1} << 40, std::int64_t{1} << 47}) {
     for (const std::int64_t bytes : {edge - 1, edge, std::min(edge + 1, std::int64_t{1} << 47)}) {
-      const Parts parts = parts_of(bytes, kGibibyte);
-      EXPECT_LE(parts.bytes, kGibibyte) << bytes;
-      EXPECT_GE(parts.count * parts.bytes, bytes);
-      EXPECT_LE((parts.count - 2) * parts.bytes, bytes) << "more than one part is empty";
+      const Cut cut = cut_of(bytes, kGibibyte);
+      EXPECT_LE(cut.bytes_each, kGibibyte) << bytes;
+      EXPECT_GE(cut.parts * cut.bytes_each, bytes);
+      EXPECT_LE((cut.parts - 2) * cut.bytes_each, bytes) << "more than one part is empty";
     }
   }
 }
 
-TEST(PartsTest, ShowThatTwoSizesDiffer) {
+TEST(CutTest, ShowThatTwoSizesDiffer) {
   const std::vector<std::int64_t> sizes = edges();
   ASSERT_GT(sizes.size(), 50);
   for (const std::int64_t sent : sizes) {

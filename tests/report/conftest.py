@@ -15,6 +15,8 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 
 from report_page.__main__ import main  # noqa: E402
 
+MARKS = ".mark-symbol.role-mark path"  # points of a figure
+
 
 def run_report(*arguments):
     """scripts/report as a user starts it."""

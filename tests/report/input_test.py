@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 import synthetic_rows
-from conftest import report, run_report
+from conftest import MARKS, report, run_report
 from report_page.read_rows import read_rows
 
 
@@ -231,3 +231,22 @@ def test_columns_that_newer_sweeps_add_are_left_aside(tmp_path, good):
         "\n".join([lines[0] + ",phase_of_the_moon", *(line + ",full" for line in lines[1:])])
     )
     assert report(good, "-o", tmp_path / "report.html").returncode == 0
+
+
+def test_text_of_a_csv_is_never_markup(tmp_path, open_page):
+    evil = "</script><img src=x onerror=alert(1)> & \"'{{data}}"
+    csv = synthetic_rows.write(
+        tmp_path / "evil.csv", synthetic_rows.grid(passes=("forward",), machine=evil, mask="a·<b>")
+    )
+    assert report(csv, "-o", tmp_path / "report.html").returncode == 0
+    page = open_page(tmp_path / "report.html")
+    assert page.locator("img").count() == 0
+    assert evil in page.locator("#provenance td").first.inner_text()
+    assert page.locator(f"#time-host {MARKS}").count() == 54
+
+
+def test_a_page_of_one_world_says_so_beside_its_numbers(tmp_path, open_page):
+    csv = synthetic_rows.write(tmp_path / "host.csv", synthetic_rows.grid(passes=("forward",)))
+    assert report(csv, "-o", tmp_path / "report.html").returncode == 0
+    page = open_page(tmp_path / "report.html")
+    assert "world" in page.locator("#rows th").all_text_contents()

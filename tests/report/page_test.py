@@ -3,12 +3,11 @@
 
 import pytest
 import synthetic_rows
-from conftest import report
+from conftest import MARKS, report
 from report_page import columns
 
 SCHEDULES = synthetic_rows.SCHEDULES
 REFUSAL = "ulysses: 8 heads cannot be cut for 16 ranks; use at most 8"
-MARKS = ".mark-symbol.role-mark path"
 
 
 @pytest.fixture(scope="module")
@@ -294,15 +293,3 @@ def test_dark_pages_draw_on_dark_ground(path, open_page):
     ) not in ("#ffffff", "white", "rgb(255, 255, 255)")
     page.locator("#theme").click()
     page.wait_for_function("document.documentElement.dataset.theme === 'light'")
-
-
-def test_text_of_a_csv_is_never_markup(tmp_path, open_page):
-    evil = "</script><img src=x onerror=alert(1)> & \"'{{data}}"
-    csv = synthetic_rows.write(
-        tmp_path / "evil.csv", synthetic_rows.grid(passes=("forward",), machine=evil, mask="a·<b>")
-    )
-    assert report(csv, "-o", tmp_path / "report.html").returncode == 0
-    page = open_page(tmp_path / "report.html")
-    assert page.locator("img").count() == 0
-    assert evil in page.locator("#provenance td").first.inner_text()
-    assert page.locator(f"#time-host {MARKS}").count() == 54

@@ -186,11 +186,8 @@ class MpiWire final : public Wire {
 
 std::unique_ptr<Wire> make_mpi_wire(Session& session, std::int64_t tags, const Bootstrap& bootstrap,
                                     double deadline) {
-  const std::int64_t mine = session.first_unused_tag();
-  std::vector<std::int64_t> all(bootstrap.size);
-  bootstrap.all_gather(reinterpret_cast<const std::byte*>(&mine),
-                       reinterpret_cast<std::byte*>(all.data()), sizeof mine, deadline);
-  const std::int64_t first = *std::max_element(all.begin(), all.end());
+  const auto used = processes::all_gather(bootstrap, session.first_unused_tag(), deadline);
+  const std::int64_t first = *std::max_element(used.begin(), used.end());
   if (first + 1 >= tags)
     throw Error(ErrorKind::not_available, concat("mpi: this process's launches have used up the ",
                                                  tags, " tags of MPI; start a new process"));

@@ -44,7 +44,7 @@ struct Message {
   Header* header = nullptr;  // of those of its direction
 };
 
-/// What the wire carries of a message at once: its header, or some of its bytes (parts_of()).
+/// What the wire carries of a message at once: its header, or some of its bytes (cut_of()).
 struct Part {
   Message* message = nullptr;
   std::int64_t bytes = 0;

@@ -5,22 +5,21 @@
 
 namespace ringspan::comm::processes {
 
-/// What a message is cut into: `count` parts of `bytes` each, but the last are shorter, or empty,
-/// where nothing remains.
-struct Parts {
-  std::int64_t count = 1, bytes = 0;
+/// Into what a message is cut: the last parts are shorter, or empty, where nothing remains.
+struct Cut {
+  std::int64_t parts = 1, bytes_each = 0;
 };
 
-/// The parts of a message of `bytes`, for a wire that takes up to `largest` at once, a multiple of
-/// 8 KiB (with 1 GiB, as far as 2^47 bytes). The first of several is longer than a message in one
-/// part can be, and tells how many they are: so a wrong size shows in one of them.
-inline Parts parts_of(std::int64_t bytes, std::int64_t largest) {
+/// How a message of `bytes` is cut for a wire that takes up to `largest` at once, a multiple of
+/// 8 KiB (with 1 GiB, as far as 2^47 bytes). The first of several parts is longer than a message in
+/// one part can be, and tells how many they are: so a wrong size shows in one of them.
+inline Cut cut_of(std::int64_t bytes, std::int64_t largest) {
   constexpr std::int64_t kPage = 4096;
   const std::int64_t whole = largest / 2;
   if (bytes <= whole) return {1, bytes};
-  Parts parts{2, whole + 2 * kPage};
-  while (parts.count * parts.bytes < bytes) ++parts.count, parts.bytes += kPage;
-  return parts;
+  Cut cut{2, whole + 2 * kPage};
+  while (cut.parts * cut.bytes_each < bytes) ++cut.parts, cut.bytes_each += kPage;
+  return cut;
 }
 
 }  // namespace ringspan::comm::processes

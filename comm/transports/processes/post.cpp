@@ -163,10 +163,10 @@ void Engine::cut(Direction& direction, Message& message, Start start) {
   if (options_.debug.ledger)
     add(reinterpret_cast<std::byte*>(message.header), sizeof(Header), true);
   const std::int64_t bytes = message.slice.bytes();
-  const Parts parts = parts_of(bytes, wire_->largest_message());
-  for (std::int64_t part = 0; part < parts.count; ++part) {
-    const std::int64_t begin = std::min(part * parts.bytes, bytes);
-    add(message.memory() + begin, std::min(parts.bytes, bytes - begin), false);
+  const Cut cut = cut_of(bytes, wire_->largest_message());
+  for (std::int64_t part = 0; part < cut.parts; ++part) {
+    const std::int64_t begin = std::min(part * cut.bytes_each, bytes);
+    add(message.memory() + begin, std::min(cut.bytes_each, bytes - begin), false);
   }
 }
 

@@ -47,7 +47,7 @@ class Wire {
   virtual int size() const = 0;
   virtual std::int64_t tags() const = 0;  // messages bear tags from 0 to below this
 
-  /// Bytes, as parts_of() takes them; MPI counts them in an int.
+  /// The most bytes that one send() or receive() takes, a multiple of 8 KiB. MPI counts in an int.
   virtual std::int64_t largest_message() const { return std::int64_t{1} << 30; }
 
   /// Whether the memory may be a GPU's.

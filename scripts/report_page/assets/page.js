@@ -21,7 +21,7 @@ function buildTables() {
   const indices = report.rows.map((_, row) => row);
   // What is the same in all rows would push the figures out of sight.
   const differs = (name) => indices.some((row) => field(row, name) !== field(0, name));
-  const main = MAIN_COLUMNS.filter((name) => name === "schedule" || indices.length === 1 || differs(name));
+  const main = MAIN_COLUMNS.filter((name) => name === "schedule" || name === "world" || indices.length === 1 || differs(name));
   const failed = indices.filter((row) => field(row, "status") !== "ok");
   const make = (id, rows, columns) => new RowTable(document.querySelector(`#${id} .table`), { rows, columns, allColumns, name: id });
   const tables = [make("rows", indices, main)];
