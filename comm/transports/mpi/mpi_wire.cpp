@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/error.hpp"
+#include "comm/transports/processes/agreement.hpp"
 
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
