@@ -152,7 +152,8 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
          .ranks = static_cast<int>(point.ranks),
          .nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node),
          .ranks_per_node = static_cast<int>(point.ranks_per_node),
-         .costs = message_costs(cluster(point))});
+         .costs = message_costs(cluster(point), {static_cast<int>(point.ranks),
+                                                 point.ranks <= point.ranks_per_node})});
   }
   if (row.status == "ok") row.status = judged_speed(point, *row.result);
   if (row.status == "ok") fill_efficiencies(row, finished_);

@@ -145,6 +145,11 @@ std::vector<Place> places(const Cluster& cluster, int ranks, int ranks_per_node)
   return result;
 }
 
+Cluster without_empty_nodes(Cluster cluster, int ranks, int ranks_per_node) {
+  cluster.nodes = places(cluster, ranks, ranks_per_node).back().node + 1;
+  return cluster;
+}
+
 MessageModel model_message(const Cluster& cluster, const GroupExtent& group, bool between_nodes,
                            std::int64_t bytes) {
   const MessageRule& rule = between_nodes ? cluster.network.messages : cluster.fabric.messages;
@@ -162,13 +167,12 @@ MessageModel model_message(const Cluster& cluster, const GroupExtent& group, boo
   return model;
 }
 
-MessageCosts message_costs(const Cluster& cluster) {
-  // In a group of all GPUs, and of messages that are no reason for more channels.
-  const auto costs = [&cluster](bool between_nodes, double bytes_per_second) {
+MessageCosts message_costs(const Cluster& cluster, const GroupExtent& group) {
+  // Of messages that are no reason for more channels.
+  const auto costs = [&](bool between_nodes, double bytes_per_second) {
     const MessageRule& rule = between_nodes ? cluster.network.messages : cluster.fabric.messages;
     LinkCosts link{rule.latency_seconds, rule.gap_seconds, 1 / bytes_per_second};
-    const int channels =
-        channels_of(cluster, {cluster.gpus(), cluster.nodes == 1}, between_nodes, 0);
+    const int channels = channels_of(cluster, group, between_nodes, 0);
     if (channels == 0) return link;
     link.latency = rule.short_latency_seconds;
     link.long_latency = rule.latency_seconds - rule.short_latency_seconds;
@@ -182,7 +186,7 @@ MessageCosts message_costs(const Cluster& cluster) {
   result.copy_per_byte = 2 / cluster.gpu.memory_bytes_per_second;
   result.per_operation = cluster.issue_seconds;
   result.overlap = true;  // a gap says when the next message begins, and hosts run ahead
-  if (cluster.nodes == 1) return result;
+  if (group.on_one_node) return result;
   const Network& network = cluster.network;
   result.inter_node = costs(
       true, network.adapter_bytes_per_second * network.adapters_per_node / cluster.gpus_per_node);

@@ -102,6 +102,9 @@ std::vector<std::string> broken_rules(const Cluster& cluster);
 /// invalid_argument if the cluster cannot hold them, or breaks a rule.
 std::vector<Place> places(const Cluster& cluster, int ranks, int ranks_per_node = 0);
 
+/// The same cluster with no more nodes than these ranks fill.
+Cluster without_empty_nodes(Cluster cluster, int ranks, int ranks_per_node = 0);
+
 /// The group that a message belongs to.
 struct GroupExtent {
   int ranks = 1;
@@ -119,7 +122,7 @@ struct MessageModel {
 MessageModel model_message(const Cluster& cluster, const GroupExtent& group, bool between_nodes,
                            std::int64_t bytes);
 
-/// What algorithms are chosen by, of large messages while all ranks send.
-MessageCosts message_costs(const Cluster& cluster);
+/// What algorithms are chosen by, of large messages while all ranks of the group send.
+MessageCosts message_costs(const Cluster& cluster, const GroupExtent& group);
 
 }  // namespace ringspan::comm

@@ -69,6 +69,7 @@ class ModelledKernels final : public ModelledMovement {
     const double head_dim = static_cast<double>(shape.head_dim + shape.value_dim) / 2;
     forward_ = &kernel_curve(gpu_.kind, library_.library, KernelPass::forward, head_dim);
     backward_ = &kernel_curve(gpu_.kind, library_.library, KernelPass::backward, head_dim);
+    last_ = {};
   }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
@@ -129,20 +130,22 @@ class ModelledKernels final : public ModelledMovement {
   void attend(const KernelCurve& curve, std::span<const Tile> tiles, double flops_per_pair,
               const ConstTensorView& q, std::int64_t rows, std::string_view kernel) {
     const std::int64_t heads = q.batch * q.heads;
-    if (last_.curve != &curve || last_.heads != heads ||
+    if (last_.curve != &curve || last_.heads != heads || last_.rows != rows ||
         !std::equal(tiles.begin(), tiles.end(), last_.tiles.begin(), last_.tiles.end())) {
       last_ = {&curve,
                heads,
+               rows,
                {tiles.begin(), tiles.end()},
                call_seconds(curve, tiles, flops_per_pair, heads, rows, gpu_.multiprocessors)};
     }
     device_.compute(last_.seconds / gpu_.attention_speed, kernel);
   }
 
-  /// Blocks of a striped ring are alike, and each would take as long to model.
+  /// Of the shape that was prepared. Blocks of a striped ring are alike, and each would take as
+  /// long to model.
   struct Call {
     const KernelCurve* curve = nullptr;
-    std::int64_t heads = 0;
+    std::int64_t heads = 0, rows = 0;
     std::vector<Tile> tiles = {};
     double seconds = 0;
   };

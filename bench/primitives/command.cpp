@@ -39,7 +39,8 @@ std::vector<std::vector<const Primitive*>> families(const PrimitiveOptions& opti
   return families;
 }
 
-/// An automatic all-to-all goes by what messages cost; in one address space it is direct.
+/// An automatic all-to-all goes by what messages cost; in one address space it is direct, and a
+/// cluster tells it itself.
 comm::Communicator knowing_costs(const comm::Communicator& comm, const PrimitiveOptions& options,
                                  const std::string& transport) {
   constexpr double kProbeSeconds = 3;
@@ -107,8 +108,9 @@ class RankPrimitives {
     const std::int64_t memory = comm::all_reduce(comm_, memory_bytes_, comm::Reduction::min);
     const double needed = 1.0 * kBuffers * ranks * static_cast<double>(bytes);
     if (needed <= static_cast<double>(memory)) return "";
-    return concat(bytes, " bytes take up to ", std::ceil(needed / (1 << 30)),
-                  " GiB of buffers for ", ranks, " ranks; a machine here has ", memory >> 30);
+    return concat(
+        bytes, " bytes take up to ", std::ceil(needed / (1 << 30)), " GiB of buffers for ", ranks,
+        options_.cluster ? " rank; its GPU has " : " ranks; a machine here has ", memory >> 30);
   }
 
   comm::Communicator comm_;
@@ -131,7 +133,8 @@ void time_here(const std::string& transport, int ranks, const PrimitiveOptions& 
   std::string place = machine.name();
   std::int64_t memory_bytes = machine.memory_bytes;
   if (options.cluster) {
-    launch.cluster = std::make_shared<const comm::Cluster>(*options.cluster);
+    launch.cluster = std::make_shared<const comm::Cluster>(
+        comm::without_empty_nodes(*options.cluster, ranks, options.ranks_per_node));
     place = options.cluster->name;
     memory_bytes = options.cluster->gpu.memory_bytes;
   }

@@ -69,20 +69,19 @@ std::string one_of(const OptionTexts& texts, std::string_view option, std::strin
   return values[0];
 }
 
-/// With as many nodes as the most ranks need. One process simulates one cluster.
+/// One process simulates one cluster.
 std::optional<comm::Cluster> cluster(const OptionTexts& texts, const PrimitiveOptions& options) {
   const auto& transports = options.transports;
   const bool given = texts.count("--cluster") > 0;
   const bool simulated =
       std::find(transports.begin(), transports.end(), "simulated") != transports.end();
-  RINGSPAN_REQUIRE(simulated == given && (!given || transports.size() == 1),
-                   "--transport: simulated needs a --cluster, and no other transport beside it");
+  RINGSPAN_REQUIRE(simulated || !given,
+                   "--cluster: belongs to --transport simulated, which is not asked for");
+  RINGSPAN_REQUIRE(given || !simulated, "--cluster: simulated ranks need one; ", cluster_choice());
+  RINGSPAN_REQUIRE(!simulated || transports.size() == 1,
+                   "--transport: simulated takes no other transport beside it");
   if (!given) return std::nullopt;
-  comm::Cluster cluster = read_cluster(text(texts, "--cluster", ""));
-  const std::int64_t most = *std::max_element(options.ranks.begin(), options.ranks.end());
-  const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : cluster.gpus_per_node;
-  cluster.nodes = static_cast<int>((most + per_node - 1) / per_node);
-  return cluster;
+  return read_cluster(text(texts, "--cluster", ""));
 }
 
 }  // namespace

@@ -114,8 +114,8 @@ void require_simulable(const Point& point, const comm::Cluster& cluster) {
 comm::LaunchOptions simulated_launch(const Point& point, const MeasureOptions& options,
                                      const comm::Cluster& cluster) {
   require_simulable(point, cluster);
-  comm::Cluster used = cluster;
-  used.nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node);
+  comm::Cluster used = comm::without_empty_nodes(cluster, static_cast<int>(point.ranks),
+                                                 static_cast<int>(point.pretended_ranks_per_node));
   used.noise_seed = random_bits(options.seed, 0);  // neighbouring seeds have nothing in common
   comm::LaunchOptions launch;
   launch.ranks = static_cast<int>(point.ranks);

@@ -68,7 +68,8 @@ double gain(int nodes, std::int64_t bytes_per_pair) {
 }
 
 double crossover(int nodes) {
-  return comm::hierarchical_ranges(message_costs(*cluster()), nodes, kRanksPerNode).at(0).below;
+  const comm::MessageCosts costs = message_costs(*cluster(), {nodes * kRanksPerNode, false});
+  return comm::hierarchical_ranges(costs, nodes, kRanksPerNode).at(0).below;
 }
 
 TEST(SimulatedAllToAllTest, OnSixteenNodesHierarchicalIsMuchFasterUpToAnEighthOfTheCrossover) {

@@ -258,14 +258,18 @@ TEST_F(SimulatedCliTest, PrimitivesReachTheSpeedOfTheirLinksAndNoMore) {
   EXPECT_LT(bandwidth("all_to_all_direct", "16"), 2 * 48.5e9) << "half of it stays in the node";
 }
 
-TEST_F(SimulatedCliTest, PrimitivesInVirtualTimeNeedAClusterAndNoOtherTransport) {
-  const char* const rule = "simulated needs a --cluster, and no other transport beside it";
-  expect_refused({"primitives", "--transport", "simulated"}, rule);
-  expect_refused({"primitives", "--transport", "threads", "--cluster", "h800"}, rule);
-  expect_refused({"primitives", "--transport", "threads,simulated", "--cluster", "h800"}, rule);
+TEST_F(SimulatedCliTest, PrimitivesInVirtualTimeNeedAClusterThatHoldsThemAndNoOtherTransport) {
+  expect_refused({"primitives", "--transport", "simulated"},
+                 "--cluster: simulated ranks need one; known are ");
+  expect_refused({"primitives", "--transport", "threads", "--cluster", "h800"},
+                 "--cluster: belongs to --transport simulated, which is not asked for");
+  expect_refused({"primitives", "--transport", "threads,simulated", "--cluster", "h800"},
+                 "--transport: simulated takes no other transport beside it");
   expect_refused({"primitives", "--cluster", "tpu"}, "tpu");
+  expect_refused({"primitives", "--cluster", "h800", "--ranks", "2048"},
+                 "2048 ranks, but it holds 128 nodes of 8");
   expect_refused({"primitives", "--cluster", "h800", "--bytes", "16Gi", "--primitive", "broadcast"},
-                 "GiB of buffers for 1 ranks");
+                 "GiB of buffers for 1 rank; its GPU has 80");
 }
 
 }  // namespace simulated_cli_test

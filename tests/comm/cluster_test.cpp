@@ -132,7 +132,7 @@ TEST(ClusterTest, KnowsWhatAlgorithmsAreChosenBy) {
   Cluster cluster = test::plain_cluster(2);
   cluster.network.adapters_per_node = 4;
   cluster.network.messages.gap_seconds = 2e-6;
-  const MessageCosts costs = message_costs(cluster);
+  const MessageCosts costs = message_costs(cluster, {16, false});
   EXPECT_EQ(costs.intra_node.latency, 1e-6);
   EXPECT_EQ(costs.inter_node.latency, 5e-6);
   EXPECT_EQ(costs.inter_node.per_message, 2e-6);
@@ -149,7 +149,7 @@ TEST(ClusterTest, AlgorithmsAreChosenByWhatEitherProtocolCosts) {
                               .channels = 2,
                               .gap_seconds = 3e-6,
                               .short_gap_seconds = 1e-6};
-  const LinkCosts link = message_costs(cluster).inter_node;
+  const LinkCosts link = message_costs(cluster, {16, false}).inter_node;
   for (const std::int64_t bytes : {1, 2 * 16384, 2 * 16384 + 1, 1 << 20}) {
     const MessageModel model = model_message(cluster, {16, false}, true, bytes);
     EXPECT_DOUBLE_EQ(link.latency_of(static_cast<double>(bytes)), model.latency_seconds) << bytes;

@@ -12,11 +12,19 @@
 
 namespace ringspan::comm::simulated {
 
+namespace {
+
+World world_of(const LaunchOptions& options) {
+  std::vector<Place> all = places(*options.cluster, options.ranks, options.ranks_per_node);
+  const GroupExtent extent{options.ranks, all.back().node == 0};
+  return {std::move(all), false, options.deadline, message_costs(*options.cluster, extent)};
+}
+
+}  // namespace
+
 Simulation::Simulation(const LaunchOptions& options)
     : options_(options),
-      world_(std::make_shared<World>(
-          World{places(*options.cluster, options.ranks, options.ranks_per_node), false,
-                options.deadline, message_costs(*options.cluster)})),
+      world_(std::make_shared<World>(world_of(options))),
       platform_(Platform::of(*options.cluster)),
       flows_(platform_),
       start_(platform_.now()),
