@@ -103,7 +103,9 @@ TEST(KernelSecondsTest, NoScheduleIsShorterThanItsWorkNorLongerThanItsLongestThr
       const double end = makespan(blocks, 5, multiprocessors, resident);
       EXPECT_GE(end, least * (1 - 1e-12));
       EXPECT_LE(end, least + longest);
-      if (multiprocessors == 1) EXPECT_NEAR(end, least, 1e-9) << "it is never idle";
+      if (multiprocessors == 1) {
+        EXPECT_NEAR(end, least, 1e-9) << "it is never idle";
+      }
     }
   }
 }

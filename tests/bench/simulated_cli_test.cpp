@@ -269,7 +269,7 @@ TEST_F(SimulatedCliTest, PrimitivesInVirtualTimeNeedAClusterThatHoldsThemAndNoOt
   expect_refused({"primitives", "--cluster", "h800", "--ranks", "2048"},
                  "2048 ranks, but it holds 128 nodes of 8");
   expect_refused({"primitives", "--cluster", "h800", "--bytes", "16Gi", "--primitive", "broadcast"},
-                 "GiB of buffers for 1 rank; its GPU has 80");
+                 "GiB of buffers for 1 rank; its GPU has 74");
 }
 
 }  // namespace simulated_cli_test
