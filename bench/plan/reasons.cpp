@@ -223,11 +223,9 @@ class Why {
     if (config.ulysses > 1) why.push_back(why_ulysses());
     if (config.ring > 1) why.push_back(why_ring());
     if (!best_.mix.whole_sequences()) {
-      const bool copies = options_.cluster.fabric.messages.channels == 0;
-      why.push_back(fmt::format(
-          "exposed messages of attention are {:.1f} % of the step; inside a node {} move them",
-          100 * best_.step.seconds.attention_messages / best_.seconds(),
-          copies ? "copy engines" : "kernels"));
+      why.push_back(fmt::format("exposed messages of attention are {:.1f} % of the step{}",
+                                100 * best_.step.seconds.attention_messages / best_.seconds(),
+                                what_moves_them()));
     }
     if (config.zero_stage > 0) {
       TrainingConfig less = config;
@@ -241,6 +239,14 @@ class Why {
       why.push_back("recomputing: " + why_not_less(less));
     }
     return why;
+  }
+
+  /// Of one sequence's messages, those that stay inside a node; empty: none do, or hosts move them.
+  string what_moves_them() const {
+    const comm::Cluster& cluster = options_.cluster;
+    if (best_.mix.config.tensor >= cluster.gpus_per_node || cluster.gpu.kind == "host") return "";
+    const bool copies = cluster.fabric.messages.channels == 0;
+    return fmt::format("; inside a node {} move them", copies ? "copy engines" : "kernels");
   }
 
   /// What would happen with less ZeRO or recomputing.

@@ -28,17 +28,15 @@ int to_blame(const Error& error, int rank) {
 
 void Engine::wait(Operation& operation) {
   delay_for_debugging();
-  if (!operation.finished) {
-    require_working();
-    watched(operation.name, operation.sequence, [&] {
-      retire();
-      const cuda::Timeline::Mark before = mark(device_.compute());
-      if (!operation.finished) device_.compute().wait(operation.over);
-      if (before)
-        device_.timeline()->add(TraceSpan::Kind::wait, operation.name, before,
-                                operation.finished ? before : mark(device_.compute()));
-    });
-  }
+  if (!operation.finished) require_working();
+  watched(operation.name, operation.sequence, [&] {
+    if (!operation.finished) retire();
+    const cuda::Timeline::Mark before = mark(device_.compute());
+    if (!operation.finished) device_.compute().wait(operation.over);
+    if (before)
+      device_.timeline()->add(TraceSpan::Kind::wait, operation.name, before,
+                              operation.finished ? before : mark(device_.compute()));
+  });
   // The host may look at values now.
   const auto awaited_by_host = [this](const Message& message) {
     return device_.holds_values(message.slice);
