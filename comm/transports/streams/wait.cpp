@@ -121,7 +121,7 @@ Waiting Engine::waiting() const {
   for (const auto* messages : {&operation->sends, &operation->recvs}) {
     for (const Message& message : *messages) {
       all.push_back(message.peer);
-      if (!connection_->has_met(*operation, message)) waiting.peers.push_back(message.peer);
+      if (!connection_->has_met(message)) waiting.peers.push_back(message.peer);
     }
   }
   if (waiting.peers.empty()) waiting.peers = std::move(all);
@@ -131,7 +131,7 @@ Waiting Engine::waiting() const {
 bool Engine::lacks(const Operation& operation, int peer) const {
   for (const auto* messages : {&operation.sends, &operation.recvs})
     for (const Message& message : *messages)
-      if (message.peer == peer && !connection_->has_met(operation, message)) return true;
+      if (message.peer == peer && !connection_->has_met(message)) return true;
   return false;
 }
 
