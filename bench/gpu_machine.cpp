@@ -21,4 +21,10 @@ std::string why_no_gpu() {
   return "";
 }
 
+std::string machine_name(const Point& point, const std::optional<GpuMachine>& gpu,
+                         const Machine& machine) {
+  if (point.simulated()) return std::string(point.world());
+  return point.device == "cuda" && gpu ? gpu->name : machine.name();
+}
+
 }  // namespace ringspan::bench

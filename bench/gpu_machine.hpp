@@ -5,6 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "bench/ask/point.hpp"
+#include "bench/machine.hpp"
+
 namespace ringspan::bench {
 
 /// The first GPU of this machine, which stands for all of them.
@@ -18,5 +21,10 @@ std::optional<GpuMachine> gpu_machine();
 
 /// Why there is none.
 std::string why_no_gpu();
+
+/// Where a point ran, for rows and traces: its world if it is simulated, else the GPU if it is for
+/// one, else the machine.
+std::string machine_name(const Point& point, const std::optional<GpuMachine>& gpu,
+                         const Machine& machine);
 
 }  // namespace ringspan::bench

@@ -134,10 +134,8 @@ void SweepRows::require_memory(const Point& point) const {
 }
 
 Row SweepRows::empty_row(const Point& point) const {
-  const std::string world(point.world());
-  if (point.simulated()) return {world, kCommit, world, point, 1};
-  const std::string machine = point.device == "cuda" && gpu_ ? gpu_->name : hosts_.machine().name();
-  return {machine, kCommit, world, point, options_.measure.repeats};
+  return {machine_name(point, gpu_, hosts_.machine()), kCommit, std::string(point.world()), point,
+          point.simulated() ? 1 : options_.measure.repeats};
 }
 
 Row SweepRows::judged(const Point& point, const Measurement& measurement) {

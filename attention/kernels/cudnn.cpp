@@ -136,7 +136,10 @@ class CudnnKernels final : public Kernels {
                              strides(v), lower(tile), upper(tile)};
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
-      if (plans_.size() == kMostPlans) return warn_of_too_many(), nullptr;
+      if (plans_.size() == kMostPlans) {
+        warn_of_too_many();
+        return nullptr;
+      }
       found = plans_.emplace(shape, make_plan(shape)).first;
     }
     return found->second ? &*found->second : nullptr;

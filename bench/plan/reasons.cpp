@@ -90,10 +90,9 @@ class Why {
   string why_slower(const Candidate& candidate) const {
     const double ratio = candidate.seconds() / best_.seconds();
     const string mix = text(candidate.mix);
-    if (candidate.simulated) {
+    if (candidate.simulated)
       return fmt::format("{} takes {:.3f} times as long, most of it for {}", mix, ratio,
                          largest_loss(candidate));
-    }
     if (ratio > 1) return fmt::format("{} takes at least {:.3f} times as long", mix, ratio);
     return fmt::format("{} was not simulated; it may take {:.3f} times as long", mix, ratio);
   }
@@ -125,8 +124,7 @@ class Why {
 
   string why_not_whole() const {
     const std::int64_t tensor = most_tensor();
-    const std::int64_t replicas = options_.ranks / tensor;
-    const std::int64_t batch = options_.global_batch;
+    const std::int64_t replicas = options_.ranks / tensor, batch = options_.global_batch;
     const std::int64_t nearest = std::max<std::int64_t>((batch + replicas / 2) / replicas, 1);
     return fmt::format(
         "{} GPUs and tensor parallelism of at most {} make at least {} replicas, of which a batch "
@@ -198,7 +196,6 @@ class Why {
   }
 
   string why_not_ulysses() const {
-    const std::int64_t heads = options_.model.heads;
     if (options_.ranks == 1) return "there is one GPU";
     std::int64_t group = options_.ranks;  // the smallest of several GPUs that any mix has
     for (const Candidate& candidate : candidates_) {
@@ -206,8 +203,8 @@ class Why {
       const std::int64_t other = config.sequence_parallel() * config.tensor;
       if (other > 1) group = std::min(group, other);
     }
-    return fmt::format("heads {} < ranks {}: pure Ulysses has no head for every rank", heads,
-                       group);
+    return fmt::format("heads {} < ranks {}: pure Ulysses has no head for every rank",
+                       options_.model.heads, group);
   }
 
   std::vector<string> why_best() const {
@@ -223,11 +220,9 @@ class Why {
     if (config.ulysses > 1) why.push_back(why_ulysses());
     if (config.ring > 1) why.push_back(why_ring());
     if (!best_.mix.whole_sequences()) {
-      const bool copies = options_.cluster.fabric.messages.channels == 0;
-      why.push_back(fmt::format(
-          "exposed messages of attention are {:.1f} % of the step; inside a node {} move them",
-          100 * best_.step.seconds.attention_messages / best_.seconds(),
-          copies ? "copy engines" : "kernels"));
+      why.push_back(fmt::format("exposed messages of attention are {:.1f} % of the step{}",
+                                100 * best_.step.seconds.attention_messages / best_.seconds(),
+                                what_moves_them()));
     }
     if (config.zero_stage > 0) {
       TrainingConfig less = config;
@@ -243,6 +238,14 @@ class Why {
     return why;
   }
 
+  /// Of one sequence's messages, those that stay inside a node; empty: none do, or hosts move them.
+  string what_moves_them() const {
+    const comm::Cluster& on = options_.cluster;
+    if (best_.mix.config.tensor >= on.gpus_per_node || on.gpu.kind == "host") return "";
+    return fmt::format("; inside a node {} move them",
+                       on.fabric.messages.channels == 0 ? "copy engines" : "kernels");
+  }
+
   /// What would happen with less ZeRO or recomputing.
   string why_not_less(const TrainingConfig& less) const {
     const TrainingStep step =
@@ -252,10 +255,9 @@ class Why {
     const string instead =
         fmt::format("ZeRO-{}{}", less.zero_stage, recomputes && !still ? " without it" : "");
     const double bytes = step.memory.total();
-    if (bytes > options_.memory_limit) {
+    if (bytes > options_.memory_limit)
       return fmt::format("{} needs {} of {}", instead, gigabytes(bytes),
                          gigabytes(options_.memory_limit));
-    }
     return fmt::format("{} takes {:.3f} times as long", instead,
                        step.seconds.total() / best_.seconds());
   }
@@ -271,9 +273,8 @@ class Why {
     const std::int64_t kv_heads = options_.model.kv_heads / config.tensor;
     string why = fmt::format("Ulysses {} {}: heads suffice, {} for {} ranks", config.ulysses,
                              where(config.ulysses, stride), heads, config.ulysses);
-    if (kv_heads > 0 && kv_heads < config.ulysses) {
+    if (kv_heads > 0 && kv_heads < config.ulysses)
       why += fmt::format("; KV heads do not, and each is sent to {}", config.ulysses / kv_heads);
-    }
     return why;
   }
 

@@ -101,6 +101,8 @@ class RankMeasurement {
   Measurement result_;
 };
 
+}  // namespace
+
 void require_device(const Point& point) {
   const comm::Backend& backend = comm::backend(point.transport);
   const bool for_gpus = backend.world == "gpu";
@@ -110,8 +112,6 @@ void require_device(const Point& point) {
                    for_gpus ? "GPUs" : "the host",
                    "; those of GPUs are nccl and cuda_ipc, of either mpi and ucx");
 }
-
-}  // namespace
 
 Measurement measure(const Point& point, const MeasureOptions& options, KnownCosts& known) {
   require_device(point);

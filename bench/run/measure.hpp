@@ -33,6 +33,9 @@ struct Measurement {
 comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& options);
 bool chooses_by_costs(const Point& point);
 
+/// Throws invalid_argument if the transport does not move memory of the point's device.
+void require_device(const Point& point);
+
 /// Launches the ranks of a point once and runs its four modes in turn, iteration after iteration.
 /// Throws the Error that refused the point, or that ended it: a rank's own, or aborted after
 /// --point-timeout or Ctrl-C. Where ranks are processes, each of them calls it; only the first

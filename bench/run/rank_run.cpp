@@ -104,13 +104,14 @@ comm::Traffic difference(const comm::Traffic& after, const comm::Traffic& before
 
 }  // namespace
 
-double RankRun::run(const RunMode& mode) {
+double RankRun::run(const RunMode& mode, const std::function<void()>& begins) {
   comm::Device& device = world_.device();
   comm::barrier(world_);
   if (!device.cluster()) device.synchronize(world_.deadline());  // a GPU's host has not met anybody
   mode_ = mode;
   clock_.reset();
   const comm::Traffic before = world_.traffic();
+  if (begins) begins();
   started_ = device.now();
   if (point_.has_forward()) forward();
   if (point_.has_backward()) backward();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,7 +35,8 @@ class RankRun {
   RankRun& operator=(const RankRun&) = delete;
 
   /// The pass of the point in this mode; seconds on this rank, from a barrier to its own end.
-  double run(const RunMode& mode);
+  /// `begins`: called behind the barrier, when what was queued before has run and been told.
+  double run(const RunMode& mode, const std::function<void()>& begins = {});
 
   /// When the last run left its barrier, where its time went, and what this rank sent in it.
   double started() const { return started_; }

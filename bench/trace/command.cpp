@@ -9,12 +9,15 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "bench/commit.hpp"
+#include "bench/gpu_machine.hpp"
 #include "bench/hosts.hpp"
 #include "bench/rows/csv_columns.hpp"
+#include "bench/run/measure.hpp"
 #include "bench/sweep.hpp"
 #include "bench/trace/chrome_trace.hpp"
 #include "bench/trace/record.hpp"
@@ -26,9 +29,9 @@ namespace {
 
 /// What a row of this point would say of it, where that says anything.
 std::map<std::string, std::string> about(const Point& point, const Machine& machine) {
-  const std::string world(comm::backend(point.transport).world);
-  const Cells row =
-      cells({point.simulated() ? world : machine.name(), kCommit, world, point, 1, {}, ""});
+  const auto gpu = point.device == "cuda" ? gpu_machine() : std::nullopt;
+  const Cells row = cells(
+      {machine_name(point, gpu, machine), kCommit, std::string(point.world()), point, 1, {}, ""});
   std::map<std::string, std::string> about;
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (!row[i].empty()) about.emplace(kColumns[i], row[i]);
@@ -80,6 +83,7 @@ void write(const std::string& output, const Timeline& timeline, const Point& poi
 int trace(const TraceOptions& options, const Processes& processes) {
   const Hosts hosts(processes);
   const Point point = points(options.axes, hosts.nodes()).front();
+  if (!point.simulated()) require_device(point);
   const bool told = comm::backend(point.transport).world == "gpu";
   RINGSPAN_REQUIRE(point.device != "cuda" || told, "--transport: a timeline of '", point.transport,
                    "' on GPUs would show when the host sees messages; trace nccl or cuda_ipc");

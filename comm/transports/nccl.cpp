@@ -28,6 +28,7 @@ void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
   const UniqueId id = new_id(*nccl);
   const auto lanes = std::make_shared<Lanes>(
       std::make_unique<streams::SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
+  lanes->start();
   streams::launch_threads(options, body, cuda,
                           [&](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
                             return std::make_unique<Connection>(nccl, gpu, lanes, id, options.ranks,

@@ -13,7 +13,7 @@ extern "C" const char* emulation_ranges();
 namespace ringspan::attention {
 namespace {
 
-TEST(NvtxRangeTest, NamesWhatAScheduleComputesMergesPacksAndSends) {
+TEST(NvtxRangeTest, NamesWhatAScheduleComputesCopiesAndSends) {
   setenv("NVTX_INJECTION64_PATH", RINGSPAN_EMULATED_NVTX, 1);  // before the first range
   const Problem problem = make_problem(
       "causal", 24,

@@ -11,6 +11,7 @@ namespace ringspan::bench {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 using PlanAnswersTest = PlanCommandTest;
 
@@ -45,6 +46,12 @@ TEST_F(PlanAnswersTest, WhatMovesMessagesInsideANodeIsAReason) {
   };
   EXPECT_THAT(reasons_on("h100"), HasSubstr("inside a node kernels move them"));
   EXPECT_THAT(reasons_on("h100-cuda-ipc"), HasSubstr("inside a node copy engines move them"));
+  write("single.toml",
+        "like = 'h100'\nnodes = 8\ngpus_per_node = 1\n"
+        "[fabric]\ngpus_per_switch = 1\n[network]\nadapters_per_node = 1\n");
+  const std::string one_per_node = reasons_on(path("single.toml").c_str());
+  EXPECT_THAT(one_per_node, HasSubstr("exposed messages of attention"));
+  EXPECT_THAT(one_per_node, Not(HasSubstr("inside a node")));
 }
 
 TEST_F(PlanAnswersTest, WithBatchToSpareShortSequencesStayWhole) {

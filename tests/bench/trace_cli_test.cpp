@@ -124,6 +124,7 @@ TEST_F(TraceCliTest, GpusTellWhenTheyRanWhatWasQueued) {
                 "--heads", "2", "--head-dim", "16", "--pass", "both"});
     expect_well_formed(trace, 2);
     EXPECT_EQ(trace.at("otherData").at("world"), "gpu");
+    EXPECT_THAT(trace.at("otherData").at("machine"), HasSubstr("Emulated GPU"));
     EXPECT_EQ(names(trace, "attention"),
               (std::set<std::string>{"attention_forward", "attention_backward"}));
     EXPECT_EQ(names(trace, "wait"),
@@ -134,6 +135,15 @@ TEST_F(TraceCliTest, GpusTellWhenTheyRanWhatWasQueued) {
     // A hop of K and V each way, bf16, and two of gradients, fp32, of every rank's 48 tokens.
     EXPECT_EQ(bytes, 2 * (2 * 2 + 2 * 4) * 2 * 48 * 2 * 16) << transport;
   }
+}
+
+TEST_F(TraceCliTest, ATransportOfGpusDoesNotMoveMemoryOfTheHost) {
+  launcher_ = {"/usr/bin/env", "LD_LIBRARY_PATH=" RINGSPAN_EMULATION};
+  const Outcome outcome = run({"trace", "-o", path("t.json"), "--transport", "nccl", "--device",
+                               "host", "--ranks", "2", "--seq", "96"});
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("--device host: transport 'nccl' moves memory of GPUs"));
+  EXPECT_FALSE(std::filesystem::exists(path("t.json")));
 }
 
 TEST_F(TraceCliTest, WhatAHierarchicalAllToAllCopiesIsThere) {

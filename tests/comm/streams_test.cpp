@@ -144,6 +144,47 @@ TEST_P(StreamsTest, TellsWhenTheGpuHasDoneWhatWasQueued) {
   });
 }
 
+TEST_P(StreamsTest, TellsTimesOfTheHostWhereTheClockOfTheGpuDrifts) {
+  constexpr double kNear = 5e-3;  // seconds
+  std::vector<TraceSpan> spans;
+  LaunchOptions options{.ranks = 1, .deadline = 20};
+  options.trace = [&](const TraceSpan& span) { spans.push_back(span); };
+  emulation_fail("eventClock", 0, 1000, 10);
+  launch(GetParam(), options, [&](const Communicator& comm) {
+    std::this_thread::sleep_for(kSlow);
+    comm.device().synchronize(comm.deadline());
+    const double start = comm.device().now();
+    { const cuda::KernelSpan span(dynamic_cast<cuda::CudaDevice&>(comm.device()), "short"); }
+    comm.device().synchronize(comm.deadline());
+    ASSERT_EQ(spans.size(), 1);
+    EXPECT_GE(spans[0].start, start);
+    EXPECT_LE(spans[0].end, comm.device().now() + kNear);
+  });
+  emulation_fail("eventClock", 0, 0, 0);
+}
+
+TEST_P(StreamsTest, TellsEachWaitAlsoForMessagesThatHaveArrived) {
+  std::vector<TraceSpan> waits[2];
+  LaunchOptions options{.ranks = 2, .deadline = 20};
+  options.trace = [&](const TraceSpan& span) {
+    if (span.kind == TraceSpan::Kind::wait) waits[span.rank].push_back(span);
+  };
+  launch(GetParam(), options, [&](const Communicator& comm) {
+    const Slice out = whole(comm.device().allocate(kBytes)),
+                in = whole(comm.device().allocate(kBytes));
+    Request early = pass_on(comm, out, in);
+    pass_on(comm, out, in).wait();
+    comm.device().synchronize(comm.deadline());
+    ASSERT_EQ(waits[comm.rank()].size(), 1);
+    pass_on(comm, out, in).wait();  // behind `early`, which is seen to be over
+    comm.device().synchronize(comm.deadline());
+    early.wait();
+    comm.device().synchronize(comm.deadline());
+    ASSERT_EQ(waits[comm.rank()].size(), 3);
+    EXPECT_EQ(waits[comm.rank()].back().start, waits[comm.rank()].back().end);
+  });
+}
+
 TEST_P(StreamsTest, LetsKernelsUseWhatAnAllToAllBringsOnceItIsFinished) {
   launch(GetParam(), {.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     std::vector<Slice> out, in;

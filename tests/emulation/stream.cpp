@@ -210,7 +210,8 @@ Status cuEventElapsedTime(float* milliseconds, EventHandle start, EventHandle en
   const auto first = emulation::last_record(start), last = emulation::last_record(end);
   if (!first || !last) return kInvalidHandle;
   if (!first->reached() || !last->reached()) return kErrorNotReady;
-  *milliseconds = std::chrono::duration<float, std::milli>(last->time() - first->time()).count();
+  *milliseconds = std::chrono::duration<float, std::milli>(last->time() - first->time()).count() *
+                  (1 + emulation_injected("eventClock") * 1e-2F);
   return kSuccess;
 }
 }

@@ -35,7 +35,7 @@ CudaDevice::CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOption
       wait_(wait_on_host) {
   if (options.trace)
     timeline_ =
-        std::make_unique<Timeline>(*compute_, options.rank, options.trace, options.deadline);
+        std::make_unique<Timeline>(compute_, options.rank, options.trace, options.deadline);
   memory_->reset_peak();
 }
 

@@ -14,19 +14,23 @@ constexpr int kTries = 10;
 
 }  // namespace
 
+Timeline::Timeline(std::shared_ptr<const Stream> stream, int rank, Trace trace, double deadline)
+    : stream_(std::move(stream)), rank_(rank), trace_(std::move(trace)), deadline_(deadline) {
+  begin();
+}
+
 // Between the two looks at the host's clock an event has happened: the closer they are, the better
 // is it known when.
-Timeline::Timeline(const Stream& stream, int rank, Trace trace, double deadline)
-    : rank_(rank), trace_(std::move(trace)) {
+void Timeline::begin() {
   double closest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kTries; ++i) {
     const double before = host_seconds();
-    const Mark mark = this->mark(stream);
+    const Mark mark = this->mark(*stream_);
     RINGSPAN_REQUIRE(mark, "a timeline begins outside of graphs");
     while (!mark->done())
-      if (host_seconds() > before + deadline)
+      if (host_seconds() > before + deadline_)
         throw Error(ErrorKind::timeout,
-                    concat("an event of the GPU has not happened in ", deadline, " s"));
+                    concat("an event of the GPU has not happened in ", deadline_, " s"));
     const double after = host_seconds();
     if (after - before >= closest) continue;
     closest = after - before;
@@ -48,7 +52,9 @@ void Timeline::add(TraceSpan::Kind kind, std::string_view name, Mark start, Mark
     spans_.push_back({kind, std::string(name), std::move(start), std::move(end), peer, bytes});
 }
 
-// Streams overtake each other.
+// Streams overtake each other. Times between events are single precision, and the clocks of host
+// and GPU drift apart, so that what comes next gets an origin of its own. Start and end are both
+// counted from there: rounded alike, what follows one another on a stream never overlaps.
 void Timeline::tell() {
   const auto seconds = [this](const Mark& mark) {
     return origin_seconds_ + mark->seconds_since(*origin_);
@@ -62,6 +68,7 @@ void Timeline::tell() {
       running.push_back(std::move(span));
   }
   spans_ = std::move(running);
+  begin();
 }
 
 }  // namespace ringspan::comm::cuda

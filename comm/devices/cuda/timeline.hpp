@@ -20,12 +20,12 @@ class Timeline {
   using Mark = std::shared_ptr<const Event>;
 
   /// Waits for the stream, for no longer than the deadline in seconds.
-  Timeline(const Stream& stream, int rank, Trace trace, double deadline);
+  Timeline(std::shared_ptr<const Stream> stream, int rank, Trace trace, double deadline);
 
   Mark mark(const Stream& stream) const;
   void add(TraceSpan::Kind kind, std::string_view name, Mark start, Mark end, int peer = -1,
            std::int64_t bytes = 0);
-  /// Of what has been added, what is over.
+  /// Of what has been added, what is over. The stream is idle.
   void tell();
 
  private:
@@ -37,8 +37,12 @@ class Timeline {
     std::int64_t bytes;
   };
 
+  void begin();
+
+  const std::shared_ptr<const Stream> stream_;
   const int rank_;
   const Trace trace_;
+  const double deadline_;
   Mark origin_;
   double origin_seconds_ = 0;  // of the host
   std::deque<Span> spans_;

@@ -25,11 +25,10 @@ Flags::~Flags() {
 Connection::Connection(std::shared_ptr<Lanes> lanes, std::shared_ptr<const Flags> flags,
                        const std::shared_ptr<const cuda::Gpu>& gpu, int ranks, int rank,
                        bool strict, std::optional<Apart> apart)
-    : lanes_(std::move(lanes)),
+    : streams::Connection(std::move(lanes), rank),
       flags_(std::move(flags)),
       gpu_(gpu),
       ranks_(ranks),
-      rank_(rank),
       strict_(strict),
       apart_(apart.has_value()),
       descriptors_(apart_ && apart->descriptors),
@@ -87,10 +86,6 @@ std::optional<Error> Connection::announce(Operation& operation) {
     }
   }
   return wrong;
-}
-
-bool Connection::has_met(const Operation&, const Message& message) const {
-  return lanes_->has_met(side(message), message.number);
 }
 
 Slice Connection::reach(Operation& operation, const Place& place) {

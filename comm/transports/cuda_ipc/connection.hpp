@@ -57,10 +57,7 @@ class Connection final : public streams::Connection {
              std::optional<Apart> apart);
   cuda::Allocator allocator() const override { return pool_->allocator(); }
   bool ready() const override { return !aborted_; }
-  std::int64_t most_messages() const override { return Lanes::kSlots; }
-  bool room(const Operation& operation) const override { return lanes_->room(rank_, operation); }
   std::optional<Error> announce(Operation& operation) override;
-  bool has_met(const Operation& operation, const Message& message) const override;
   void begin(Operation& operation, const cuda::Stream& stream) override;
   void end(Operation& operation, const cuda::Stream& stream) override;
   bool idle() const override { return incoming_.idle(); }
@@ -77,7 +74,6 @@ class Connection final : public streams::Connection {
     Slice other;    // the first one's memory, of the second
   };
 
-  Lanes::Side side(const Message& message) const { return Lanes::side(rank_, message); }
   void show(Operation& operation, const Message& message, Half& half) const;
   Slice reach(Operation& operation, const Place& place);
   void set(const cuda::Stream& stream, const Message& message, Lanes::Flag flag) const;
@@ -86,10 +82,9 @@ class Connection final : public streams::Connection {
   template <typename Call>
   void each(const Operation& operation, bool first, const Call& call) const;
 
-  const std::shared_ptr<Lanes> lanes_;
   const std::shared_ptr<const Flags> flags_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
-  const int ranks_, rank_;
+  const int ranks_;
   const bool strict_, apart_, descriptors_;
   const std::int64_t process_;  // this one, among those of the ranks
   const std::shared_ptr<Pool> pool_;

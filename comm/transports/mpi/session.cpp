@@ -148,6 +148,8 @@ Bootstrap Session::bootstrap() {
   return {rank_, size_,
           [this, launch, call = std::int64_t{0}](const std::byte* mine, std::byte* all,
                                                  std::size_t bytes, double deadline) mutable {
+            RINGSPAN_REQUIRE(call < kGathersPerLaunch, "bootstrap: a launch makes at most ",
+                             kGathersPerLaunch, " all-gathers");
             const std::int64_t tag = (launch * kGathersPerLaunch + call++) % kBootstrapTags;
             all_gather({mine, bytes}, all, static_cast<int>(tag), deadline);
           }};

@@ -16,10 +16,9 @@ constexpr Status kRemoteError = 6;  // ncclRemoteError
 Connection::Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cuda::Gpu> gpu,
                        std::shared_ptr<Lanes> lanes, const UniqueId& id, int ranks, int rank,
                        bool strict)
-    : api_(std::move(api)),
+    : streams::Connection(std::move(lanes), rank),
+      api_(std::move(api)),
       gpu_(std::move(gpu)),
-      lanes_(std::move(lanes)),
-      rank_(rank),
       strict_(strict) {
   const cuda::Current current(*gpu_);
   Config config;
@@ -36,15 +35,11 @@ std::optional<Error> Connection::announce(Operation& operation) {
   for (const auto* messages : {&operation.recvs, &operation.sends}) {
     for (const Message& message : *messages) {
       const streams::Offer mine = offer(operation, message);
-      const auto other = lanes_->announce(Lanes::side(rank_, message), message.number, mine);
+      const auto other = lanes_->announce(side(message), message.number, mine);
       if (other && !wrong) wrong = mismatch(rank_, message, mine, *other, strict_);
     }
   }
   return wrong;
-}
-
-bool Connection::has_met(const Operation&, const Message& message) const {
-  return lanes_->has_met(Lanes::side(rank_, message), message.number);
 }
 
 // NCCL knows neither rows nor empty messages: rows are packed into memory of the transfer stream,

@@ -34,10 +34,7 @@ class Connection final : public streams::Connection {
   Connection& operator=(const Connection&) = delete;
 
   bool ready() const override;
-  std::int64_t most_messages() const override { return Lanes::kSlots; }
-  bool room(const Operation& operation) const override { return lanes_->room(rank_, operation); }
   std::optional<Error> announce(Operation& operation) override;
-  bool has_met(const Operation& operation, const Message& message) const override;
   void begin(Operation& operation, const cuda::Stream& stream) override;
   void end(Operation& operation, const cuda::Stream& stream) override;
   void finalize() override;
@@ -60,8 +57,6 @@ class Connection final : public streams::Connection {
 
   const std::shared_ptr<const Api> api_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
-  const std::shared_ptr<Lanes> lanes_;
-  const int rank_;
   const bool strict_;
   std::shared_ptr<cuda::Memory> staging_;  // in the order of the transfer stream
   Buffer token_sent_, token_received_;     // what an empty message carries

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "comm/devices/cuda/memory.hpp"
+#include "comm/transports/streams/lanes.hpp"
 #include "comm/transports/streams/operation.hpp"
 
 namespace ringspan::comm::streams {
@@ -15,6 +17,8 @@ namespace ringspan::comm::streams {
 /// watchdog calls, too.
 class Connection {
  public:
+  /// The lanes of all ranks, and the one whose messages these are.
+  Connection(std::shared_ptr<Lanes> lanes, int rank) : lanes_(std::move(lanes)), rank_(rank) {}
   virtual ~Connection() = default;
 
   /// Where device memory is to come from; none: the driver's pool.
@@ -24,15 +28,15 @@ class Connection {
   /// rank is at fault, system for any other failure, also of what runs on the GPU.
   virtual bool ready() const = 0;
 
-  /// From one rank to another in one operation.
-  virtual std::int64_t most_messages() const { return std::numeric_limits<std::int64_t>::max(); }
   /// Whether the operation can be announced already.
-  virtual bool room(const Operation&) const { return true; }
+  bool room(const Operation& operation) const { return lanes_->room(rank_, operation); }
   /// Lets the other sides see this rank's halves, and gives these their `place`. Returns what does
   /// not fit with a half seen so.
   virtual std::optional<Error> announce(Operation& operation) = 0;
   /// Whether the other half of an announced message has been.
-  virtual bool has_met(const Operation& operation, const Message& message) const = 0;
+  bool has_met(const Message& message) const {
+    return lanes_->has_met(side(message), message.number);
+  }
 
   /// Begins to queue all messages of an announced operation, none of which waits for another; once
   /// ready(), end() queues what remains.
@@ -50,6 +54,12 @@ class Connection {
   /// Ends what is queued on the GPU wherever it is, and makes the connection useless. Called until
   /// nothing is queued any more.
   virtual void abort() noexcept = 0;
+
+ protected:
+  Lanes::Side side(const Message& message) const { return Lanes::side(rank_, message); }
+
+  const std::shared_ptr<Lanes> lanes_;
+  const int rank_;
 };
 
 }  // namespace ringspan::comm::streams

@@ -67,11 +67,11 @@ void Engine::require_room(std::string_view operation, std::span<const Send> send
   std::int64_t most = 0;
   for (const Send& send : sends) most = std::max(most, ++out[send.to]);
   for (const Recv& recv : recvs) most = std::max(most, ++in[recv.from]);
-  if (most > connection_->most_messages())
+  if (most > Lanes::kSlots)
     throw Error(
         ErrorKind::not_available,
         concat(operation, ": ", most, " messages from one rank to another; in one operation ",
-               connection_->most_messages(), " can be"));
+               Lanes::kSlots, " can be"));
 }
 
 std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
@@ -133,7 +133,7 @@ void Engine::announce(Operation& operation) {
 }
 
 void Engine::count(const Operation& operation) {
-  const std::vector<Place>& places = hub_->world()->places;
+  const std::vector<comm::Place>& places = hub_->world()->places;
   for (const Message& message : operation.sends) {
     if (message.peer == rank_) continue;
     const bool leaves_node = places[message.peer].node != places[rank_].node;

@@ -54,7 +54,7 @@ class Engine {
   void require_working();
   /// Throws invalid_argument where a graph is captured.
   void require_no_capture(std::string_view operation, std::int64_t sequence);
-  /// Throws not_available if these are more messages than the connection takes at once.
+  /// Throws not_available if these are more messages than a lane takes at once.
   void require_room(std::string_view operation, std::span<const Send> sends,
                     std::span<const Recv> recvs) const;
   void delay_for_debugging();

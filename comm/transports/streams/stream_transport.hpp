@@ -50,7 +50,7 @@ class StreamTransport final : public Transport {
     engine_->require_no_capture(operation, channel_->posted[rank_]);
     engine_->delay_for_debugging();
     auto posted = engine_->post(channel_, channel_->posted[rank_]++, operation, sends, recvs);
-    if (posted->done()) return {};
+    if (posted->sends.empty() && posted->recvs.empty()) return {};
     return Request(std::make_unique<StreamRequest>(engine_, std::move(posted)));
   }
 

@@ -28,17 +28,15 @@ int to_blame(const Error& error, int rank) {
 
 void Engine::wait(Operation& operation) {
   delay_for_debugging();
-  if (!operation.finished) {
-    require_working();
-    watched(operation.name, operation.sequence, [&] {
-      retire();
-      const cuda::Timeline::Mark before = mark(device_.compute());
-      if (!operation.finished) device_.compute().wait(operation.over);
-      if (before)
-        device_.timeline()->add(TraceSpan::Kind::wait, operation.name, before,
-                                operation.finished ? before : mark(device_.compute()));
-    });
-  }
+  if (!operation.finished) require_working();
+  watched(operation.name, operation.sequence, [&] {
+    if (!operation.finished) retire();
+    const cuda::Timeline::Mark before = mark(device_.compute());
+    if (!operation.finished) device_.compute().wait(operation.over);
+    if (before)
+      device_.timeline()->add(TraceSpan::Kind::wait, operation.name, before,
+                              operation.finished ? before : mark(device_.compute()));
+  });
   // The host may look at values now.
   const auto awaited_by_host = [this](const Message& message) {
     return device_.holds_values(message.slice);
@@ -123,7 +121,7 @@ Waiting Engine::waiting() const {
   for (const auto* messages : {&operation->sends, &operation->recvs}) {
     for (const Message& message : *messages) {
       all.push_back(message.peer);
-      if (!connection_->has_met(*operation, message)) waiting.peers.push_back(message.peer);
+      if (!connection_->has_met(message)) waiting.peers.push_back(message.peer);
     }
   }
   if (waiting.peers.empty()) waiting.peers = std::move(all);
@@ -133,7 +131,7 @@ Waiting Engine::waiting() const {
 bool Engine::lacks(const Operation& operation, int peer) const {
   for (const auto* messages : {&operation.sends, &operation.recvs})
     for (const Message& message : *messages)
-      if (message.peer == peer && !connection_->has_met(operation, message)) return true;
+      if (message.peer == peer && !connection_->has_met(message)) return true;
   return false;
 }
 
