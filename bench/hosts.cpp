@@ -30,7 +30,7 @@ Hosts::Hosts(const Processes& processes)
 }
 
 std::vector<Hosts::Share> Hosts::shares(const Point& point) const {
-  if (!comm::backend(point.transport).process) {
+  if (!comm::ranks_are_processes(comm::backend(point.transport))) {
     return {{point.ranks, machine_.cores, machine_.memory_bytes}};
   }
   std::vector<Share> shares = all_;

@@ -140,7 +140,7 @@ int probe(const ProbeOptions& options, const Processes& processes) {
   if (comm::backend(options.transport).world == "gpu") return probe_of_gpus(options, processes);
   ProbedCosts probed;
   std::exception_ptr failure;
-  if (comm::backend(options.transport).process) {
+  if (comm::ranks_are_processes(comm::backend(options.transport))) {
     probed = probe_here(options);
   } else {
     processes.in_first([&] {

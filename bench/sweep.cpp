@@ -72,7 +72,7 @@ class Sweep {
         outcome.failure = std::current_exception();
       }
     };
-    if (comm::backend(point.transport).process) {
+    if (comm::ranks_are_processes(comm::backend(point.transport))) {
       run();
     } else {
       processes_.in_first(run);

@@ -118,11 +118,17 @@ const Backend& backend(std::string_view name) {
                      name_list(backends(), &Backend::name)));
 }
 
+bool ranks_are_processes(const Backend& backend) {
+  return backend.process && backend.process().size > 1;
+}
+
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body) {
   const Backend& chosen = backend(transport);
   require_valid(chosen, options);
   RINGSPAN_REQUIRE(body, "launch: there is no function to run");
-  const std::string reason = chosen.unavailable();
+  // One process must not leave alone what the others begin: there they tell each other the reason.
+  const bool apart = options.bootstrap || ranks_are_processes(chosen);
+  const std::string reason = apart ? "" : chosen.unavailable();
   if (!reason.empty())
     throw Error(ErrorKind::not_available, concat("transport '", transport, "': ", reason));
   chosen.launch(options, body);

@@ -47,7 +47,7 @@ comm::Communicator knowing_costs(const comm::Communicator& comm, const Primitive
   const auto& asked = options.primitives;
   const bool automatic =
       asked.empty() || std::find(asked.begin(), asked.end(), "all_to_all_automatic") != asked.end();
-  if (!automatic || !comm::backend(transport).process) return comm;
+  if (!automatic || !comm::ranks_are_processes(comm::backend(transport))) return comm;
   const ProbedCosts probed = probe_costs(comm, transport, kProbeSeconds);
   if (comm.rank() == 0) spdlog::info("{}", summary(probed));
   return comm.knowing(probed.costs);
@@ -148,7 +148,7 @@ void time_here(const std::string& transport, int ranks, const PrimitiveOptions& 
 std::string time_on(const std::string& transport, int ranks, const PrimitiveOptions& options,
                     Printer& printer, const Processes& processes) {
   try {
-    if (comm::backend(transport).process) {
+    if (comm::ranks_are_processes(comm::backend(transport))) {
       time_here(transport, ranks, options, printer);
       return "";
     }

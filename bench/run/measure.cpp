@@ -21,7 +21,8 @@ comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& opt
 }
 
 bool chooses_by_costs(const Point& point) {
-  return point.all_to_all == "automatic" && comm::backend(point.transport).process;
+  return point.all_to_all == "automatic" &&
+         comm::ranks_are_processes(comm::backend(point.transport));
 }
 
 namespace {
@@ -116,11 +117,12 @@ void require_device(const Point& point) {
 Measurement measure(const Point& point, const MeasureOptions& options, KnownCosts& known) {
   require_device(point);
   problem(point, options);  // refuses an illegal one before any rank starts
+  const bool apart = comm::ranks_are_processes(comm::backend(point.transport));
   Measurement result;
   comm::launch(point.transport, launch_options(point, options),
                [&](const comm::Communicator& world) {
                  std::unique_ptr<Watchdog> watchdog;  // one in a process
-                 if (world.rank() == 0 || comm::backend(point.transport).process) {
+                 if (world.rank() == 0 || apart) {
                    watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
                  }
                  std::optional<ProbedCosts> costs;

@@ -211,10 +211,10 @@ void in_first(const Processes& processes, const std::function<void()>& body) {
 }  // namespace
 
 int train(const TrainOptions& options, const Processes& processes) {
-  const bool process = comm::backend(options.transport).process;
+  const bool process = comm::ranks_are_processes(comm::backend(options.transport));
   std::optional<NewCsv> csv;  // of the first process
   const std::string text = processes.told_by_first([&] {
-    if (process && processes.size() > 1) model::require_ranks(options.mesh, processes.size());
+    if (process) model::require_ranks(options.mesh, processes.size());
     std::string all = read(options);
     csv.emplace(options.csv, header());
     return all;

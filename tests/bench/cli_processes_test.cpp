@@ -44,6 +44,12 @@ class CliProcessesTest : public CommandTest {
 
   void use(int count) { launcher_ = {RINGSPAN_MPIEXEC, "-n", std::to_string(count)}; }
 
+  /// The processes find the emulated driver and NCCL.
+  void emulate() {
+    launcher_.insert(launcher_.begin(), {"/usr/bin/env", "-u", "CUDA_VISIBLE_DEVICES",
+                                         "LD_LIBRARY_PATH=" RINGSPAN_EMULATION});
+  }
+
   /// Processes of the command started here, of one rank or of all.
   std::vector<pid_t> processes(int rank = -1) const {
     std::vector<pid_t> found;
@@ -89,7 +95,7 @@ class CliProcessesTest : public CommandTest {
 
 TEST_F(CliProcessesTest, RanksOnGpusMayBeProcesses) {
   use(2);
-  launcher_.insert(launcher_.begin(), {"/usr/bin/env", "LD_LIBRARY_PATH=" RINGSPAN_EMULATION});
+  emulate();
   const Outcome outcome = tiny({"--transport", "nccl,cuda_ipc", "--schedule", "zigzag", "--ranks",
                                 "1,2", "--pass", "both", "--check", "--csv", path("a.csv")});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -101,6 +107,38 @@ TEST_F(CliProcessesTest, RanksOnGpusMayBeProcesses) {
     EXPECT_EQ(row[column("machine")], "Emulated GPU (sm_90)");
     EXPECT_NE(row[column("max_abs_error")], "");
   }
+}
+
+TEST_F(CliProcessesTest, AllSayThatOneHasNoGpu) {
+  use(2);
+  emulate();
+  launcher_.insert(launcher_.end(), {"/bin/sh", "-c",
+                                     "[ $OMPI_COMM_WORLD_RANK = 0 ] || export "
+                                     "CUDA_VISIBLE_DEVICES=; exec \"$@\"",
+                                     "sh"});
+  const Outcome outcome = tiny({"--transport", "nccl,cuda_ipc", "--schedule", "ring,zigzag",
+                                "--ranks", "2", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 1);
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Cells& row : rows) {
+    EXPECT_EQ(row[column("status")],
+              concat("transport '", row[column("transport")], "': process 1: no CUDA device"));
+  }
+}
+
+// Under a launcher of one, as in a batch script.
+TEST_F(CliProcessesTest, RanksOnGpusAreThreadsOfAProcessThatIsAlone) {
+  use(1);
+  emulate();
+  const Outcome outcome =
+      tiny({"--transport", "nccl,cuda_ipc", "--schedule", "ulysses", "--all-to-all", "automatic",
+            "--ranks", "2", "--check", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  ASSERT_EQ(rows.size(), 2u);
+  for (const Cells& row : rows) EXPECT_EQ(row[column("status")], "ok");
+  EXPECT_FALSE(std::filesystem::exists(path("a.costs.json"))) << "probed in one address space";
 }
 
 TEST_F(CliProcessesTest, ThreadsAndProcessesShareAFile) {

@@ -186,8 +186,8 @@ TEST_F(CliTest, TokensPerRankGiveWeakScaling) {
 class GpuCliTest : public CommandTest {
  protected:
   void emulate(int gpus) {
-    launcher_ = {"/usr/bin/env", "LD_LIBRARY_PATH=" RINGSPAN_EMULATION,
-                 concat("RINGSPAN_EMULATED_GPUS=", gpus)};
+    launcher_ = {"/usr/bin/env", "-u", "CUDA_VISIBLE_DEVICES",
+                 "LD_LIBRARY_PATH=" RINGSPAN_EMULATION, concat("RINGSPAN_EMULATED_GPUS=", gpus)};
   }
 };
 

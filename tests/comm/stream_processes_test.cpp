@@ -146,6 +146,30 @@ void pass_on_once(const Communicator& comm) {
   comm.device().synchronize(comm.deadline());
 }
 
+TEST_P(StreamProcessesTest, AllSayWhatOneProcessLacksAndMeetAgain) {
+  expect_all_well(fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
+    const LaunchOptions options{.ranks = 3, .deadline = 5, .bootstrap = bootstrap};
+    if (bootstrap.rank == 1) setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    const auto error = failure_of(options, pass_on_once);
+    require(error && error->kind() == ErrorKind::not_available, "not refused");
+    require(std::string(error->what())
+                    .find(std::string("transport '") + GetParam() + "': process 1: ") == 0,
+            error->what());
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    const auto other = failure_of(options, pass_on_once);
+    require(!other, other ? other->what() : "");
+  }));
+}
+
+TEST_P(StreamProcessesTest, EachMaySeeItsOwnGpuAlone) {
+  expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
+    setenv("CUDA_VISIBLE_DEVICES", bootstrap.rank == 0 ? "3" : "5", 1);
+    const auto error =
+        failure_of({.ranks = 2, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
+    require(!error, error ? error->what() : "");
+  }));
+}
+
 class NcclProcessesTest : public StreamProcessesTest {};
 
 TEST_P(NcclProcessesTest, NameAProcessThatDiesWhileAllConnect) {
@@ -190,6 +214,18 @@ TEST_P(NcclProcessesTest, RefuseToShareAGpu) {
         failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
     require(error && error->kind() == ErrorKind::invalid_argument, "not refused");
     require(error->what() == std::string("nccl: ranks 0 and 2 have the same GPU; every rank needs "
+                                         "one of its own"),
+            error->what());
+  }));
+}
+
+TEST_P(NcclProcessesTest, RefuseToShareTheOnlyGpuThatEachSees) {
+  expect_all_well(fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
+    setenv("CUDA_VISIBLE_DEVICES", bootstrap.rank == 0 ? "4" : "5", 1);
+    const auto error =
+        failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
+    require(error && error->kind() == ErrorKind::invalid_argument, "not refused");
+    require(error->what() == std::string("nccl: ranks 1 and 2 have the same GPU; every rank needs "
                                          "one of its own"),
             error->what());
   }));

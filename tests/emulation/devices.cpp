@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices and contexts of the emulated driver. RINGSPAN_EMULATED_GPUS says how many GPUs there are.
+// Devices and contexts of the emulated driver. RINGSPAN_EMULATED_GPUS says how many GPUs there are,
+// CUDA_VISIBLE_DEVICES which of them a process sees, by number; their UUIDs are those numbers.
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "tests/emulation/faults.hpp"
@@ -20,10 +24,21 @@ constexpr Status kInvalidDevice = 101, kInvalidContext = 201;
 
 thread_local std::vector<ContextHandle> current;
 
-int devices() {
+/// The GPUs that this process sees; as with CUDA, what is no GPU hides those after it.
+std::vector<int> visible() {
   const char* const text = std::getenv("RINGSPAN_EMULATED_GPUS");
-  return text ? std::atoi(text) : kDevices;
+  const int all = text ? std::atoi(text) : kDevices;
+  std::vector<int> gpus(all);
+  std::iota(gpus.begin(), gpus.end(), 0);
+  const char* const chosen = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!chosen) return gpus;
+  gpus.clear();
+  std::istringstream list(chosen);
+  for (int gpu = 0; list >> gpu && gpu >= 0 && gpu < all; list.ignore()) gpus.push_back(gpu);
+  return gpus;
 }
+
+int devices() { return static_cast<int>(visible().size()); }
 
 ContextHandle primary(Ordinal ordinal) {
   static std::vector<CUctx_st>* const all = [] {
@@ -37,6 +52,10 @@ ContextHandle primary(Ordinal ordinal) {
 }  // namespace
 
 int emulation::device_count() { return devices(); }
+
+int emulation::current_gpu() {
+  return current.empty() ? -1 : visible().at(current.back()->ordinal);
+}
 
 int emulation::current_ordinal() { return current.empty() ? -1 : current.back()->ordinal; }
 
@@ -75,7 +94,7 @@ Status cuDeviceGetName(char* name, int bytes, Ordinal) {
 
 Status cuDeviceGetUuid_v2(Uuid* uuid, Ordinal ordinal) {
   *uuid = {};
-  uuid->bytes[0] = static_cast<char>(ordinal);
+  uuid->bytes[0] = static_cast<char>(visible().at(ordinal));
   return kSuccess;
 }
 

@@ -119,7 +119,7 @@ Status ncclCommInitRankConfig(CommHandle* handle, int ranks, UniqueId id, int ra
   comm->rank = rank;
   comm->size = ranks;
   const std::lock_guard lock(*comm->world);
-  comm->duplicate = !comm->world->join(emulation::current_ordinal());
+  comm->duplicate = !comm->world->join(emulation::current_gpu());
   *handle = new ncclComm{comm};
   return kInProgress;
 }

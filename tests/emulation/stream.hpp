@@ -58,6 +58,8 @@ class Mark {
 int device_count();
 /// The GPU that is current for the calling thread; -1: none.
 int current_ordinal();
+/// The same among all of the machine, whatever this process sees.
+int current_gpu();
 
 /// Of what cuMemAllocAsync gave; false: it did not.
 bool release_ordered(ringspan::comm::cuda::Address address);

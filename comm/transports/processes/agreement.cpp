@@ -79,7 +79,9 @@ bool has_launcher() {
 Process own_process() {
   if (!has_launcher()) return {};
 #ifdef RINGSPAN_MPI
-  return mpi::process(launch_options_from_environment().deadline);
+  // MPI may be asked by one thread only, this by any once it is known.
+  static const Process own = mpi::process(launch_options_from_environment().deadline);
+  return own;
 #else
   return {};
 #endif

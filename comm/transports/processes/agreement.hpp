@@ -24,7 +24,8 @@ void end_well(const LaunchOptions& options);
 /// Whether the environment has what launchers leave there, and MPI can be asked. Asking MPI itself
 /// would start it, which takes a while.
 bool has_launcher();
-/// This process among those that MPI knows, if there is a launcher: Backend::process.
+/// This process among those that MPI knows, if there is a launcher: Backend::process. After the
+/// first call any thread may ask.
 Process own_process();
 
 /// What starting up may take, in seconds: processes start, and leave a launch that has failed, at
@@ -41,8 +42,8 @@ std::vector<Value> all_gather(const Bootstrap& bootstrap, const Value& mine, dou
   return all;
 }
 
-/// Whether the ranks of a launch are to be processes: a launcher or the caller has started others.
-/// (A batch script, too, has the variables of its launcher, but is alone.)
+/// Whether the ranks of a launch are to be processes: a launcher has started others, as
+/// ranks_are_processes() has it, or the caller.
 bool are_apart(const LaunchOptions& options);
 
 /// The GPU of that process: of those of its host as many as there are processes before it, modulo

@@ -69,6 +69,14 @@ void share(const LaunchOptions& options, const std::vector<Seat>& seats, Meeting
   meeting.hub->watch();
 }
 
+/// Throws not_available, with what this process lacks.
+void require_available(std::string_view transport, int process) {
+  const std::string reason = backend(transport).unavailable();
+  if (!reason.empty())
+    throw Error(ErrorKind::not_available,
+                concat("transport '", transport, "': process ", process, ": ", reason));
+}
+
 }  // namespace
 
 void launch_processes(std::string_view transport, const LaunchOptions& options,
@@ -81,6 +89,7 @@ void launch_processes(std::string_view transport, const LaunchOptions& options,
   require_one_machine(transport, seats);
   share(options, seats, meeting);
   processes::all_or_none(meeting.bootstrap, meeting.deadline, [&] {
+    require_available(transport, process);
     if (has_rank) meeting.gpu = processes::gpu_of(seats, process);
   });
   const Connect connect = prepare(meeting);
