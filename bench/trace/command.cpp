@@ -94,7 +94,7 @@ int trace(const TraceOptions& options, const Processes& processes) {
   });
   Timeline timeline;
   std::exception_ptr failure;
-  if (comm::backend(point.transport).process) {
+  if (comm::ranks_are_processes(comm::backend(point.transport))) {
     timeline = recorded(options, point);
   } else {
     processes.in_first([&] {

@@ -99,7 +99,7 @@ void run_rank(const comm::Communicator& world, const Point& point, const Measure
 
 Timeline record(const Point& point, const MeasureOptions& options) {
   problem(point, options);  // refuses an illegal one before any rank starts
-  const bool processes = comm::backend(point.transport).process != nullptr;
+  const bool processes = comm::ranks_are_processes(comm::backend(point.transport));
   Timeline result;
   KnownCosts known;
   std::vector<RankTimeline> own(static_cast<std::size_t>(point.ranks));  // of this process

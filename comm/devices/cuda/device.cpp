@@ -34,8 +34,7 @@ CudaDevice::CudaDevice(const std::shared_ptr<const Gpu>& gpu, const DeviceOption
       reduction_(*compute_, memory_),
       wait_(wait_on_host) {
   if (options.trace)
-    timeline_ =
-        std::make_unique<Timeline>(compute_, options.rank, options.trace, options.deadline);
+    timeline_ = std::make_unique<Timeline>(compute_, options.rank, options.trace, options.deadline);
   memory_->reset_peak();
 }
 
