@@ -126,10 +126,10 @@ void launch(std::string_view transport, const LaunchOptions& options, const Rank
   const Backend& chosen = backend(transport);
   require_valid(chosen, options);
   RINGSPAN_REQUIRE(body, "launch: there is no function to run");
+  const std::string reason = chosen.unavailable();
   // One process must not leave alone what the others begin: there they tell each other the reason.
-  const bool apart = options.bootstrap || ranks_are_processes(chosen);
-  const std::string reason = apart ? "" : chosen.unavailable();
-  if (!reason.empty())
+  const bool apart = !reason.empty() && (options.bootstrap || ranks_are_processes(chosen));
+  if (!reason.empty() && !apart)
     throw Error(ErrorKind::not_available, concat("transport '", transport, "': ", reason));
   chosen.launch(options, body);
 }

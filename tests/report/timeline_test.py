@@ -75,7 +75,7 @@ def test_what_is_too_short_to_be_seen_joins_its_like(tmp_path):
 
 
 def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     trace = write_trace(tmp_path / "h800.json")
     page = tmp_path / "report.html"
     done = report(rows, "-o", page, "--trace", trace, "--svg", tmp_path / "pictures")
@@ -91,7 +91,7 @@ def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
     ["", "{}", "[]", '{"otherData": {"world": "host", "ranks": "1"}, "traceEvents": []}', "\ufffd"],
 )
 def test_what_is_no_trace_is_refused(tmp_path, text):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     (tmp_path / "t.json").write_text(text)
     done = report(rows, "-o", tmp_path / "report.html", "--trace", tmp_path / "t.json")
     assert done.returncode == 2
@@ -135,7 +135,7 @@ def test_what_takes_no_time_is_refused(tmp_path):
 
 
 def test_pictures_of_one_name_are_refused(tmp_path):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     traces = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

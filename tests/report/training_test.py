@@ -56,7 +56,7 @@ def test_losses_are_compared_with_those_on_one_rank(tmp_path):
 
 
 def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     first = write_training(tmp_path / "first.csv", [step(1, 5.0, 4.0), step(2, 3.0, 3.0)])
     second = write_training(tmp_path / "second.csv", [step(1, 5.5), step(2, 2.5)])
     html, pictures = tmp_path / "report.html", tmp_path / "pictures"
@@ -93,7 +93,7 @@ def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
     ],
 )
 def test_what_is_no_run_is_refused(tmp_path, rows, complaint):
-    sweep = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    sweep = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     run = write_training(tmp_path / "run.csv", rows)
     done = report(sweep, "-o", tmp_path / "report.html", "--training", run)
     assert done.returncode == 2 and complaint in done.stderr

@@ -66,7 +66,7 @@ def test_anchors_are_no_predictions(validation):
 
 
 def test_the_page_and_the_pictures_have_it(tmp_path, validation, open_page):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     page = tmp_path / "report.html"
     done = report(rows, "-o", page, "--validation", validation, "--svg", tmp_path / "pictures")
     assert (done.returncode, done.stderr) == (0, "")
@@ -81,14 +81,14 @@ def test_the_page_and_the_pictures_have_it(tmp_path, validation, open_page):
 
 
 def test_a_page_without_it_has_no_such_section(tmp_path, open_page):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     assert report(rows, "-o", tmp_path / "report.html").returncode == 0
     assert open_page(tmp_path / "report.html").locator("#validation").count() == 0
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "\ufffd"])
 def test_what_is_no_validation_is_refused(tmp_path, text):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     (tmp_path / "v.csv").write_text(text)
     done = report(rows, "-o", tmp_path / "report.html", "--validation", tmp_path / "v.csv")
     assert done.returncode == 2
@@ -99,7 +99,7 @@ def test_what_is_no_validation_is_refused(tmp_path, text):
 
 
 def test_a_number_that_is_none_is_named_by_line_and_column(tmp_path):
-    rows = synthetic_rows.write(tmp_path / "rows.csv", synthetic_rows.grid())
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     validation = write_validation(tmp_path / "v.csv", [figure(2, 100), figure(3, 90, naive="fast")])
     done = report(rows, "-o", tmp_path / "report.html", "--validation", validation)
     assert done.returncode == 2
