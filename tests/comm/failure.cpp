@@ -76,10 +76,11 @@ class FaultyTransport final : public ForwardingTransport {
   }
 
  private:
-  // Ranks in other processes do not show when they have given up.
+  // Ranks in other processes do not show when they have given up: for that they get long enough,
+  // for whoever returns in the meantime is another fault, with a time of its own.
   [[noreturn]] void stop() const {
     using Clock = std::chrono::steady_clock;
-    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 0.3);
+    const auto end = Clock::now() + std::chrono::duration<double>(injection_->deadline + 0.6);
     while (injection_->others_running > 0 && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw LeavesEarly();
