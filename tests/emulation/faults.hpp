@@ -16,6 +16,8 @@ int emulation_injected(const char* call);
 
 /// Of device memory, by cuMemAllocAsync, that has not been released yet.
 long emulation_allocations();
+/// Likewise of memory of the host, by cuMemHostAlloc.
+long emulation_host_allocations();
 
 /// Of device memory, by cuMemAlloc, that has not been released; allocations of other processes that
 /// are open here.
