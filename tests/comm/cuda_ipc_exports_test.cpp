@@ -29,7 +29,7 @@ using test::queue_check;
 using test::queue_write;
 
 constexpr std::size_t kMapped = std::size_t{2} << 20;  // bytes
-constexpr double kSeconds = 20;
+constexpr double kSeconds = 100;
 
 /// Mapped by the caller, and unmapped when the last holder lets go.
 Buffer mapped_memory(const cuda::Gpu& gpu, int kinds) {
