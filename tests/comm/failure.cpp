@@ -70,7 +70,8 @@ class FaultyTransport final : public ForwardingTransport {
       case Fault::drops_request: {
         std::vector<Recv> pending(recvs.begin(), recvs.end());
         pending.push_back({rank(), whole(device().allocate(1))});  // from itself: never sent
-        const Request dropped = inner().post(operation, sends, pending);
+        { const Request dropped = inner().post(operation, sends, pending); }
+        while (on_gpus()) device().poll();  // throws; until then a GPU may write what is received
         return {};
       }
       case Fault::skips_operation: break;

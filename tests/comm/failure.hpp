@@ -30,7 +30,7 @@ struct FaultyRank {
 };
 
 /// Runs `operation` and a barrier several times on every rank and expects that each of the others,
-/// and launch(), end with an error that names the faulty rank, within the deadline and two seconds.
+/// and launch(), end with an error that names the faulty rank, within the deadline and five seconds.
 /// The operation may be anything collective that sends messages through the communicator.
 void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
                    const RankFunction& operation);
