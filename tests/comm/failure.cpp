@@ -179,9 +179,11 @@ void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation) {
 #else
   const std::size_t places = on_threads() ? std::size(kPlaces) : 3;  // processes take their time
 #endif
+  // The streams of emulated GPUs are threads, which are to have had a core by then.
+  const double deadline = on_gpus() ? 10 * kDeadline : kDeadline;
   for (const auto& place : std::span(kPlaces).first(places)) {
     if (!enough_processes(place.ranks)) continue;
-    LaunchOptions options{.ranks = place.ranks, .hop = hop, .deadline = kDeadline};
+    LaunchOptions options{.ranks = place.ranks, .hop = hop, .deadline = deadline};
     // Others than threads need not look at names, and buffer what nobody receives.
     options.debug.ledger = fault == Fault::wrong_name || fault == Fault::skips_operation;
     expect_blamed({fault, place.faulty, place.post}, options, operation);
