@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kTurn = 2;                        // milliseconds between turns, when nothing comes
 constexpr std::int64_t kParting = 250'000'000;  // ns
+constexpr double kLongestInterval = 0.1;        // seconds
 constexpr double kReports = 8;                  // per deadline, however many machines pass on
 
 enum class Kind : std::uint8_t { group, half, failure, report };
@@ -24,14 +25,6 @@ struct Half {
   Lanes::Side side;
   std::int64_t number = 0, channel = 0, sequence = 0, bytes = 0;
   decltype(Offer::operation) operation = {};
-};
-
-/// The part of a report that has one size; its status and counts follow.
-struct Head {
-  int process = 0;
-  std::uint32_t returned = 0, active = 0, ended = 0, left = 0;
-  std::int64_t gone = 0, heartbeat = 0;
-  std::uint32_t status = 0, posted = 0;  // how many
 };
 
 template <typename Value>
@@ -64,24 +57,32 @@ Value taken(std::span<const std::byte>& content) {
   return taken<Value>(content, 1).front();
 }
 
+// News passes from machine to machine along a chain of waits, an interval at each.
+std::int64_t interval(double deadline, int machines) {
+  const double seconds = std::min(kLongestInterval, deadline / (kReports * machines));
+  return static_cast<std::int64_t>(1e9 * seconds);
+}
+
 void require_sense(bool condition) {
   if (!condition) throw Error(ErrorKind::system, "a word between hosts makes no sense");
 }
 
 }  // namespace
 
-// A change passes a machine with each interval: all that are in a row must do within the deadline.
 Relay::Relay(std::shared_ptr<SharedHub> hub, std::shared_ptr<Lanes> lanes, int machine,
              std::vector<std::unique_ptr<Link>> links)
     : hub_(std::move(hub)),
       lanes_(std::move(lanes)),
       machine_(machine),
-      interval_(static_cast<std::int64_t>(1e9 * hub_->options().deadline /
-                                          (kReports * hub_->machines().size()))),
+      interval_(interval(hub_->options().deadline, hub_->machines().size())),
       links_(std::move(links)),
       translation_(links_.size()),
-      states_(hub_->machines().members(machine).size()),
-      thread_([this] { run(); }) {}
+      states_(hub_->machines().members(machine).size()) {
+  hub_->turn();
+  for (int other = 0; other < hub_->machines().size(); ++other)
+    hub_->hear(other);  // nobody has been silent yet
+  thread_ = std::thread([this] { run(); });
+}
 
 Relay::~Relay() {
   over_ = true;
@@ -89,8 +90,6 @@ Relay::~Relay() {
 }
 
 void Relay::run() {
-  for (int machine = 0; machine < hub_->machines().size(); ++machine)
-    hub_->hear(machine);  // nobody has been silent yet
   while (!over_) {
     turn();
     sleep();
@@ -163,16 +162,9 @@ std::vector<Relay::Frame> Relay::reports() {
     const std::uint64_t state = hub_->state(members[i]);
     if (std::exchange(states_[i], state) == state && !all) continue;
     const Report report = hub_->report(members[i]);
-    const Head head{report.process,
-                    report.returned,
-                    report.active,
-                    report.ended,
-                    report.left,
-                    report.gone,
-                    report.heartbeat,
-                    static_cast<std::uint32_t>(report.status.size()),
-                    static_cast<std::uint32_t>(report.posted.size())};
-    Frame& frame = frames.emplace_back(framed(Kind::report, head));
+    const auto status_bytes = static_cast<std::uint32_t>(report.status.size());
+    Frame& frame = frames.emplace_back(framed(Kind::report, report.state));
+    append(frame, &status_bytes, 1);
     append(frame, report.status.data(), report.status.size());
     append(frame, report.posted.data(), report.posted.size());
   }
@@ -244,18 +236,13 @@ bool Relay::take_half(int machine, std::span<const std::byte> content) {
 }
 
 void Relay::take_report(int machine, std::span<const std::byte> content) {
-  const Head head = taken<Head>(content);
-  require_sense(head.process >= 0 && head.process < hub_->machines().processes() &&
-                hub_->machines().of(head.process) == machine);
-  Report report{head.process,
-                head.returned,
-                head.active,
-                head.ended,
-                head.left,
-                head.gone,
-                head.heartbeat,
-                taken<std::byte>(content, head.status),
-                taken<processes::Posted>(content, head.posted)};
+  Report report;
+  report.state = taken<ProcessState>(content);
+  const int process = report.state.process;
+  require_sense(process >= 0 && process < hub_->machines().processes() &&
+                hub_->machines().of(process) == machine);
+  report.status = taken<std::byte>(content, taken<std::uint32_t>(content));
+  report.posted = taken<processes::Posted>(content, content.size() / sizeof(processes::Posted));
   for (processes::Posted& posted : report.posted)
     posted.channel = translated(machine, posted.channel);
   if (!report.status.empty()) {

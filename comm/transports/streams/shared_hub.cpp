@@ -119,11 +119,10 @@ void SharedHub::set_waiting(int rank, std::optional<Waiting> waiting) {
 
 // A group that this rank is in, too, has its members all told.
 std::optional<Waiting> SharedHub::waiting(int rank) const {
-  if (const int relay = silent(rank); relay == rank) {
-    return {};
-  } else if (relay >= 0) {
+  const int relay = silent(rank);
+  if (relay == rank) return {};
+  if (relay >= 0)
     return Waiting{nullptr, -1, concat("word from ", machines_.host(machines_.of(rank))), {relay}};
-  }
   const std::vector<std::byte> text = member(rank).status.read();
   if (text.empty()) return {};
   auto waiting = std::get<processes::Status>(processes::decode(text)).waiting;
@@ -196,10 +195,11 @@ void SharedHub::sleep(int, std::int64_t, double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, kLongestNap)));
 }
 
-bool SharedHub::all_have(std::uint32_t Member::*reached) const {
+// The first process that has not, and is there; -1: all have.
+int SharedHub::awaited(std::uint32_t Member::*reached) const {
   for (int process = 0; process < processes_; ++process)
-    if (!shared(member(process).*reached).load() && lost(process).empty()) return false;
-  return true;
+    if (!shared(member(process).*reached).load() && lost(process).empty()) return process;
+  return -1;
 }
 
 bool SharedHub::all_returned() const {
@@ -212,12 +212,16 @@ bool SharedHub::all_returned() const {
 void SharedHub::wait_for_all(std::uint32_t Member::*reached) {
   shared(member(process_).*reached).store(1);
   diagnosis::Patience patience;
-  for (; !all_have(reached); sleep(process_, 0, kLongestNap)) {
+  for (int process; (process = awaited(reached)) >= 0; sleep(process_, 0, kLongestNap)) {
     const bool returned = all_returned();
     const double waited = patience.seconds_since_change(failure() ? 2 : returned ? 1 : 0);
     if (failure() && waited > options_.deadline) return;
-    if (returned && !failure() && waited > kLeaving * options_.deadline)
-      fail(Error(ErrorKind::timeout, "all ranks have returned, and not all processes can leave"));
+    if (returned && waited > kLeaving * options_.deadline)
+      fail(Error(
+          ErrorKind::timeout,
+          concat("process ", process, " does not leave the launch, from which all ranks have ",
+                 "returned (", kLeaving, " deadlines of ", options_.deadline, " s)"),
+          {process_, process}));
     require_relay();
   }
 }

@@ -23,14 +23,19 @@ struct GroupName {
 };
 
 /// How a process is, as other machines are told.
-struct Report {
+struct ProcessState {
   static constexpr std::int64_t kCutOff = -1;
 
   int process = 0;
   std::uint32_t returned = 0, active = 0, ended = 0, left = 0;
   std::int64_t gone = 0;  // its id once it has ended; kCutOff: the connection to it has
   std::int64_t heartbeat = 0;
-  std::vector<std::byte> status;          // a notice
+};
+
+/// The same with what it waits for and has posted.
+struct Report {
+  ProcessState state;
+  std::vector<std::byte> status;          // a notice; empty: none yet
   std::vector<processes::Posted> posted;  // by the numbers of groups on a machine
 };
 
@@ -115,7 +120,7 @@ class SharedHub final : public diagnosis::Hub {
   void require_relay();
   bool all_returned() const;
   void require_equal_counts();
-  bool all_have(std::uint32_t Member::*reached) const;
+  int awaited(std::uint32_t Member::*reached) const;
   void wait_for_all(std::uint32_t Member::*reached);
 
   const std::unique_ptr<const SharedMemory> memory_;

@@ -71,7 +71,7 @@ struct alignas(64) SharedHub::Member {
   std::int64_t heartbeat;
   processes::ProcessIdentity process;  // of this machine alone
   std::uint32_t returned, active, ended, left;
-  std::int64_t gone;   // as in Report, of other machines
+  std::int64_t gone;   // as in ProcessState, of other machines
   std::int64_t heard;  // of the first process of another machine: when it was last heard of, in ns
   std::array<std::int64_t, kMostGroups> posted;  // operations, [group]
 };

@@ -34,16 +34,14 @@ std::uint64_t SharedHub::state(int process) const {
 // The flags first, so that what they promise is in the rest.
 Report SharedHub::report(int process) const {
   Member& member = this->member(process);
-  Report report{process,
-                shared(member.returned).load(),
-                shared(member.active).load(),
-                shared(member.ended).load(),
-                shared(member.left).load(),
-                0,
-                shared(member.heartbeat).load(),
-                member.status.read(),
-                {}};
-  if (!ended(process).empty()) report.gone = member.process.id;
+  const ProcessState state{process,
+                           shared(member.returned).load(),
+                           shared(member.active).load(),
+                           shared(member.ended).load(),
+                           shared(member.left).load(),
+                           ended(process).empty() ? 0 : member.process.id,
+                           shared(member.heartbeat).load()};
+  Report report{state, member.status.read(), {}};
   for (std::uint32_t id = 0; id < shared(header().groups).load(); ++id)
     if (const std::int64_t operations = shared(member.posted[id]).load())
       report.posted.push_back({id, operations});
@@ -52,19 +50,20 @@ Report SharedHub::report(int process) const {
 
 // The flags last.
 void SharedHub::mirror(const Report& report) {
-  Member& member = this->member(report.process);
+  const ProcessState& state = report.state;
+  Member& member = this->member(state.process);
   for (const auto& [id, operations] : report.posted) shared(member.posted[id]).store(operations);
   {
     const std::lock_guard held(member.status);
     member.status.write(report.status);
   }
-  raise(header().newest, report.heartbeat);
-  shared(member.heartbeat).store(report.heartbeat);
-  shared(member.active).store(report.active);
-  shared(member.returned).store(report.returned);
-  shared(member.ended).store(report.ended);
-  shared(member.left).store(report.left);
-  shared(member.gone).store(report.gone);
+  raise(header().newest, state.heartbeat);
+  shared(member.heartbeat).store(state.heartbeat);
+  shared(member.active).store(state.active);
+  shared(member.returned).store(state.returned);
+  shared(member.ended).store(state.ended);
+  shared(member.left).store(state.left);
+  shared(member.gone).store(state.gone);
 }
 
 std::vector<GroupName> SharedHub::groups(std::uint32_t first) const {
@@ -113,7 +112,7 @@ void SharedHub::cut_off(int machine) {
                {process_, first}));
   for (const int process : members) {
     auto gone = shared(member(process).gone);
-    if (gone.load() == 0) gone.store(Report::kCutOff);
+    if (gone.load() == 0) gone.store(ProcessState::kCutOff);
   }
 }
 
