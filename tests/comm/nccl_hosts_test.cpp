@@ -107,8 +107,8 @@ TEST_P(NcclHostsTest, PassBlocksOnInTheWorldAndInGroups) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Hosts, NcclHostsTest,
-                         testing::Values(std::vector{1, 1}, std::vector{2, 2}, std::vector{3, 1, 1},
-                                         std::vector{1, 4, 2}),
+                         testing::Values(std::vector{1, 1}, std::vector{2, 1}, std::vector{2, 2},
+                                         std::vector{3, 1, 1}, std::vector{1, 4, 2}),
                          [](const auto& hosts) {
                            std::string name;
                            for (const int processes : hosts.param)
