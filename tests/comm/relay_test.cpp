@@ -68,14 +68,13 @@ std::vector<std::vector<std::unique_ptr<Link>>> links(const Machines& machines) 
   return links;
 }
 
-std::vector<Host> hosts(const std::vector<int>& per_host, double deadline = kDeadline) {
+std::vector<Host> apart(const std::vector<int>& per_host) {
   const Machines machines(seats(per_host));
   const int ranks = machines.processes();
-  auto links = relay_test::links(machines);
   std::vector<Host> hosts(machines.size());
   for (int machine = 0; machine < machines.size(); ++machine) {
     Host& host = hosts[machine];
-    const LaunchOptions options{.ranks = ranks, .deadline = deadline};
+    const LaunchOptions options{.ranks = ranks, .deadline = kDeadline};
     const std::vector<int>& here = machines.members(machine);
     host.hub =
         std::make_shared<SharedHub>(std::make_unique<SharedMemory>(SharedHub::bytes(ranks)),
@@ -84,13 +83,27 @@ std::vector<Host> hosts(const std::vector<int>& per_host, double deadline = kDea
     host.lanes = std::make_shared<Lanes>(std::make_unique<SharedMemory>(bytes), ranks, here);
     host.hub->start();
     host.lanes->start();
-    host.relay = std::make_unique<Relay>(host.hub, host.lanes, machine, std::move(links[machine]));
   }
   return hosts;
 }
 
+void join(std::vector<Host>& hosts) {
+  const Machines& machines = hosts[0].hub->machines();
+  auto links = relay_test::links(machines);
+  for (int machine = 0; machine < machines.size(); ++machine) {
+    Host& host = hosts[machine];
+    host.relay = std::make_unique<Relay>(host.hub, host.lanes, machine, std::move(links[machine]));
+  }
+}
+
+std::vector<Host> hosts(const std::vector<int>& per_host) {
+  std::vector<Host> hosts = apart(per_host);
+  join(hosts);
+  return hosts;
+}
+
 /// All processes leave, so that those who part are not missed.
-void end(const std::vector<Host>& hosts) {
+void leave(const std::vector<Host>& hosts) {
   const Machines& machines = hosts[0].hub->machines();
   for (int rank = 0; rank < machines.processes(); ++rank)
     hosts[machines.of(rank)].hub->set_returned(rank);
@@ -174,14 +187,15 @@ TEST(RendezvousTest, JoinsAnyNumberOfMachinesAndPaysNoHeedToStrangers) {
 }
 
 TEST(RelayTest, TellsOtherMachinesHowRanksAre) {
-  const auto all = hosts({2, 1, 1});
+  auto all = apart({2, 1, 1});
   SharedHub &first = *all[0].hub, &second = *all[1].hub;
-  // Machines meet with groups in different orders, and so number them differently.
+  // Machines come to groups in different orders, and so number them differently.
   const auto world = first.join(-1, 0, {0, 1, 2, 3});
   const auto pair = first.join(world->id, 0, {0, 1});
   const auto late = second.join(second.join(-1, 0, {0, 1, 2, 3})->id, 1, {1, 2});
   const auto same = first.join(world->id, 1, {1, 2});
   EXPECT_NE(late->id, same->id);
+  join(all);
   world->posted[1] = 7;
   same->posted[0] = 3;
   first.beat(1);
@@ -202,7 +216,7 @@ TEST(RelayTest, TellsOtherMachinesHowRanksAre) {
   first.set_returned(0);
   EXPECT_TRUE(soon([&] { return second.returned(0) && all[2].hub->returned(0); }));
   EXPECT_EQ(second.lost(0), "");
-  end(all);
+  leave(all);
 }
 
 TEST(RelayTest, HeartbeatsRiseWithNewsAndGoStaleInACycleOfWaits) {
@@ -223,7 +237,7 @@ TEST(RelayTest, HeartbeatsRiseWithNewsAndGoStaleInACycleOfWaits) {
   for (const auto end = Clock::now() + std::chrono::milliseconds(300); Clock::now() < end;)
     pass_on();
   EXPECT_EQ(newest, fresh);
-  end(all);
+  leave(all);
 }
 
 TEST(RelayTest, HalvesMeetAndMayBeAsFarAheadAsOnOneMachine) {
@@ -252,7 +266,7 @@ TEST(RelayTest, HalvesMeetAndMayBeAsFarAheadAsOnOneMachine) {
   EXPECT_TRUE(soon(go_on));
   EXPECT_FALSE(all[0].hub->failure());
   EXPECT_FALSE(all[1].hub->failure());
-  end(all);
+  leave(all);
 }
 
 TEST(RelayTest, HalvesThatDoNotFitFailOnBothMachines) {
@@ -268,7 +282,7 @@ TEST(RelayTest, HalvesThatDoNotFitFailOnBothMachines) {
                  "operation 0, pass_on");
     EXPECT_EQ(failure->cause.where().peer, 0);
   }
-  end(all);
+  leave(all);
 }
 
 TEST(RelayTest, AllLeaveWithTheFailureOfTheFirstMachine) {
