@@ -94,6 +94,7 @@ class Engine {
   void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   [[noreturn]] void fail(const Error& cause);
+  void await_name(const Error& error);
   [[noreturn]] void report(const Error& error, std::string_view operation, std::int64_t sequence);
   void require_process(int peer);
 
