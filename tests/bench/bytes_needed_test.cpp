@@ -61,6 +61,7 @@ TEST(BytesNeededTest, IsALittleLessThanTrainingTakes) {
                                                     {"--recompute", recompute},
                                                     {"--variant", variant},
                                                     {"--layers", "4"},
+                                                    {"--seq", "64"},
                                                     {"--steps", "1"},
                                                     {"--hidden", "32"},
                                                     {"--mlp-hidden", "96"}});

@@ -25,7 +25,7 @@ class MpirunCommandTest : public CommandTest {
     setenv("MPIEXEC_TIMEOUT", "60", 1);
   }
 
-  ~CliProcessesTest() override { EXPECT_EQ(processes(), std::vector<pid_t>()) << "are left"; }
+  ~MpirunCommandTest() override { EXPECT_EQ(processes(), std::vector<pid_t>()) << "are left"; }
 
   void use(int count) { launcher_ = {RINGSPAN_MPIEXEC, "-n", std::to_string(count)}; }
 
