@@ -50,7 +50,7 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
   }
 }
 
-/// What is refused by it is impossible, and little else is possible.
+/// So what it refuses cannot be.
 TEST(BytesNeededTest, IsALittleLessThanTrainingTakes) {
   const std::string text(1000, 'a');
   for (const char* mesh : {"tensor=1", "tensor=2,ring=2", "ring=2,data=2", "ulysses=2,shard=2"}) {
