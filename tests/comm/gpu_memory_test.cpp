@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
 #include "comm/collectives.hpp"
@@ -42,23 +41,18 @@ class SayingWire final : public test::ForwardingWire {
   const bool reaches_;
 };
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 /// [whether the wire takes memory of GPUs].
 class GpuMemoryTest : public testing::TestWithParam<bool> {
  protected:
   static void on_ranks(int ranks, double deadline, const RankFunction& body) {
-    const auto statuses = fork_ranks(ranks, 30, [&](const Bootstrap& bootstrap) {
+    expect_all_well(fork_ranks(ranks, 30, [&](const Bootstrap& bootstrap) {
       LaunchOptions options{.ranks = ranks, .deadline = deadline, .bootstrap = bootstrap};
       options.gpu_memory = true;
       processes::launch(options, body, bootstrap, [](const Bootstrap& all, double longest) {
         return std::make_unique<SayingWire>(ucx::make_ucx_wire(all, longest), GetParam());
       });
       require(emulation_allocations() == 0, "device memory is left");
-    });
-    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+    }));
   }
 };
 
