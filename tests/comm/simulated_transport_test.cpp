@@ -77,6 +77,44 @@ TEST(SimulatedTransportTest, SmallReductionsAreComputed) {
   });
 }
 
+/// Of a hierarchical exchange of 1 KiB per pair, in memory that has values or not.
+double seconds_of_an_exchange(bool values) {
+  double last = 0;
+  simulate(32, [&](const Communicator& comm) {
+    constexpr std::int64_t kBytes = 1024;
+    const auto buffer = [&] {
+      const std::int64_t bytes = kBytes * comm.size();
+      return whole(values ? comm.device().allocate_values(bytes) : comm.device().allocate(bytes));
+    };
+    const Slice sent = buffer(), received = buffer();
+    for (int to = 0; values && to < comm.size(); ++to)
+      test::write_pattern(slice(sent.buffer, to * kBytes, kBytes), comm.rank(), to, 0);
+    all_to_all(comm, sent, received, AllToAllAlgorithm::hierarchical);
+    comm.device().synchronize(comm.deadline());
+    last = std::max(last, comm.device().now());
+    for (int from = 0; values && from < comm.size(); ++from)
+      EXPECT_TRUE(
+          test::has_pattern(slice(received.buffer, from * kBytes, kBytes), from, comm.rank(), 0));
+  });
+  return last;
+}
+
+TEST(SimulatedTransportTest, MessagesWithValuesTakeAsLongAsOthers) {
+  EXPECT_DOUBLE_EQ(seconds_of_an_exchange(true), seconds_of_an_exchange(false));
+}
+
+TEST(SimulatedTransportTest, AHostRunsAheadOfMessagesWithValues) {
+  simulate(2, [](const Communicator& comm) {
+    const Buffer sent = comm.device().allocate(8), received = comm.device().allocate(8);
+    barrier(comm);
+    const double start = comm.device().now();
+    post_pair(comm, "small", comm.next(), whole(sent), comm.prev(), whole(received)).wait();
+    EXPECT_NEAR(comm.device().now() - start, 1e-9, 1e-15) << "one post";
+    comm.device().synchronize(comm.deadline());
+    EXPECT_NEAR(comm.device().now() - start, 1e-9 + 1e-6 + 8 / 160e9, 1e-15);
+  });
+}
+
 TEST(SimulatedMemoryTest, TensorsAreCountedAndHaveAddressesOfTheirOwn) {
   simulate(2, [](const Communicator& comm) {
     constexpr std::int64_t kHuge = 1ll << 40;
