@@ -150,7 +150,7 @@ class PassTraffic {
   Traffic of(int rank) const {
     RINGSPAN_REQUIRE(rank >= 0 && rank < ranks(), "traffic of rank ", rank, " of ", ranks(),
                      ": a rank is at least 0 and less than their number");
-    const Group all{nodes_, rank, world_.costs};
+    const Group all{nodes_, rank, world_.costs_among(nodes_)};
     switch (choice_.family) {
       case ScheduleChoice::Family::all_gather_kv:
         return all_gather_kv_traffic(pass_, problem_, choice_.layout, all);
@@ -174,7 +174,7 @@ class PassTraffic {
     switch (choice_.family) {
       case ScheduleChoice::Family::usp: return usp_groups(options_, world_, rank);
       case ScheduleChoice::Family::ulysses:
-        return {{nodes_, rank, world_.costs}, {places[rank]}, 0};
+        return {{nodes_, rank, world_.costs_among(nodes_)}, {places[rank]}, 0};
       default: return {{{nodes_[rank]}}, places, rank};
     }
   }
@@ -189,7 +189,7 @@ class PassTraffic {
   }
 
   Group ring_group(const UspGroups& groups) const {
-    Group ring{{}, groups.ring_rank, world_.costs};
+    Group ring{{}, groups.ring_rank};
     for (const comm::Place& place : groups.ring) ring.nodes.push_back(place.node);
     if (!has_two_rings()) return ring;
     const std::vector<int> ranks = order(groups.ring).ranks;

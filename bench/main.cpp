@@ -69,7 +69,9 @@ int run(std::span<const char* const> arguments) {
       {"primitives",
        "Times rings, all-to-alls and collectives over sizes, and checks what they moved.",
        primitive_option_entries()},
-      {"plan", "Predicts how a model's training step is best spread over a cluster, and says why.",
+      {"plan",
+       "Predicts how a model's training step is best spread over a cluster, without pipelines, "
+       "and says why.",
        plan_option_entries()},
       {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
        probe_option_entries()},

@@ -58,8 +58,8 @@ AllToAllChoice choose(const Communicator& comm, std::span<const Slice> send,
     bool knows;
     MessageCosts costs;
   };
-  const MessageCosts known = comm.costs().value_or(MessageCosts{});
-  Ticket mine{-send[comm.rank()].bytes(), comm.costs().has_value(), known};
+  const std::optional<MessageCosts> known = comm.costs();
+  Ticket mine{-send[comm.rank()].bytes(), known.has_value(), known.value_or(MessageCosts{})};
   for (const Slice& slice : send) mine.bytes += slice.bytes();
   const std::vector<Ticket> tickets = all_gather_values(comm, mine);
   std::int64_t bytes = 0;

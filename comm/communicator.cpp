@@ -5,12 +5,27 @@
 #include <numeric>
 #include <utility>
 
+#include "comm/cluster.hpp"
 #include "comm/collectives.hpp"
 
 namespace ringspan::comm {
+
+std::optional<MessageCosts> World::costs_among(std::span<const int> nodes) const {
+  if (costs || !cluster) return costs;
+  const bool one_node =
+      std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes.front(); });
+  return message_costs(*cluster, {static_cast<int>(std::ssize(nodes)), one_node});
+}
+
 Communicator::Communicator(std::shared_ptr<Transport> transport, std::shared_ptr<const World> world)
     : transport_(std::move(transport)), world_(std::move(world)), members_(transport_->size()) {
   std::iota(members_.begin(), members_.end(), 0);
+}
+
+std::optional<MessageCosts> Communicator::costs() const {
+  std::vector<int> nodes;
+  for (int rank = 0; rank < size(); ++rank) nodes.push_back(place(rank).node);
+  return world_->costs_among(nodes);
 }
 
 Communicator Communicator::split(int color, int key) const {

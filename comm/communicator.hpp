@@ -23,12 +23,19 @@ struct Place {
   int rail = 0;
 };
 
+struct Cluster;
+
 /// What holds for all ranks of a world, agreed on at launch.
 struct World {
-  std::vector<Place> places;               // [world rank]
-  bool lends = false;                      // hops inside one address space go by reference
-  double deadline = 60.0;                  // seconds an awaited peer may make no progress
-  std::optional<MessageCosts> costs = {};  // where known, what algorithms are chosen by
+  std::vector<Place> places;                    // [world rank]
+  bool lends = false;                           // hops inside one address space go by reference
+  double deadline = 60.0;                       // seconds an awaited peer may make no progress
+  std::optional<MessageCosts> costs = {};       // measured, or known to the caller
+  std::shared_ptr<const Cluster> cluster = {};  // where that is described
+
+  /// What algorithms are chosen by in a group whose ranks are on these nodes: the costs, or else
+  /// what the cluster tells, which depends on the group.
+  std::optional<MessageCosts> costs_among(std::span<const int> nodes) const;
 };
 
 /// This rank's view of a group of ranks. Cheap to copy; copies share one channel.
@@ -48,7 +55,8 @@ class Communicator {
   const World& world() const { return *world_; }
   bool lends() const { return world_->lends; }
   double deadline() const { return world_->deadline; }
-  const std::optional<MessageCosts>& costs() const { return world_->costs; }
+  /// See World::costs_among.
+  std::optional<MessageCosts> costs() const;
 
   Device& device() const { return transport_->device(); }
   Traffic traffic() const { return transport_->traffic(); }

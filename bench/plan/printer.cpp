@@ -80,7 +80,7 @@ std::string table(const PlanOptions& options, const SearchResult& result, const 
   std::string text = fmt::format(
       "Predicted, nothing of this is measured: {} on {} GPU{} of the described cluster '{}',\n"
       "{} x {} tokens a step, at most {:.1f} GB of a GPU. MFU counts the model's causal FLOPs.\n"
-      "Mixes considered: {}; attention simulated for {}.\n\n",
+      "Mixes considered, none with a pipeline: {}; attention simulated for {}.\n\n",
       model.name, options.ranks, options.ranks == 1 ? "" : "s", options.cluster.name,
       options.global_batch, options.sequence_length, options.memory_limit * 1e-9, result.considered,
       result.simulations);

@@ -3,7 +3,8 @@
 // 2310.03294, section 4.5) counts 36 blocks, which take a ring 8 steps and the balanced schedule 5:
 // 4.5 and 7.2 times as fast; it measured 4.5 and 7.5. Blocks on the diagonal are half the work of
 // others: counted so it is 32 / 7.5 and 32 / 4.5, which no kernel exceeds that takes as long for a
-// product on one GPU as on eight, and which messages, merging and tails lower.
+// product on one GPU as on eight, and which messages, merging and tails lower. So the two that were
+// measured, above even the paper's own count, are not met: here they are a tenth less.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ double speedup_on_eight(const std::string& schedule, std::int64_t tokens) {
   return seconds("ring", problem, 1) / seconds(schedule, problem, 8);
 }
 
-TEST(SimulatedSpeedupTest, OfTheBalancedScheduleAndThePlainRingAreThePapers) {
+TEST(SimulatedSpeedupTest, OfBalanceIsThePapersAndBothAreNearWhatTheirWorkAllows) {
   const std::int64_t tokens = 256 << 10;
   const double ring = speedup_on_eight("ring", tokens);
   const double balanced = speedup_on_eight("dist_flash", tokens);

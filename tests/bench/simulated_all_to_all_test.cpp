@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,29 @@ TEST(SimulatedAllToAllTest, OnFourNodesItIsWhereItsMessagesAreShort) {
   for (std::int64_t bytes = 1024; static_cast<double>(bytes) <= most / 8; bytes *= 2)
     EXPECT_GT(gain(4, bytes), 1.5) << bytes;
   EXPECT_GT(gain(4, 2 << 10), 1.5);
+}
+
+/// Why an automatic exchange within groups of four nodes, of a world of so many, is what it is.
+std::string reason_in_groups(int nodes, std::int64_t bytes_per_pair) {
+  comm::LaunchOptions options;
+  options.ranks = nodes * kRanksPerNode;
+  options.cluster = cluster();
+  std::string reason;
+  comm::launch("simulated", options, [&](const comm::Communicator& world) {
+    const comm::Communicator comm = world.split(world.place(world.rank()).node / 4, world.rank());
+    const std::vector<comm::Slice> slices(comm.size(),
+                                          whole(comm.device().allocate(bytes_per_pair)));
+    const comm::AllToAll exchange(comm, slices, slices, AllToAllAlgorithm::automatic);
+    if (world.rank() == 0) reason = exchange.choice().reason;
+  });
+  return reason;
+}
+
+// NCCL gives a group of 32 more channels than one of 64, so that longer messages are short ones.
+TEST(SimulatedAllToAllTest, AGroupChoosesByItsOwnCosts) {
+  const std::string alone = reason_in_groups(4, 8 << 10);
+  EXPECT_NE(alone.find("on 4 nodes of 8 ranks hierarchical pays"), alone.npos) << alone;
+  EXPECT_EQ(reason_in_groups(8, 8 << 10), alone);
 }
 
 // Beyond that, bytes decide, and what it goes by knows nothing of how they meet on the links.

@@ -20,10 +20,9 @@ namespace ringspan::comm::simulated {
 class Simulation;
 
 /// One rank: a host that issues operations, each of which takes it a moment, and a GPU that carries
-/// them out behind it. The host runs ahead in its own time, which the clock reaches later; it stops
-/// only in synchronize, in test, for values that it will look at, and where its GPU falls too far
-/// behind. What one rank queues runs in order; messages only order the queue where it waits for
-/// them.
+/// them out behind it. The host runs ahead in its own time, which the clock may have reached or
+/// not; it stops only in synchronize, in test, and where its GPU falls too far behind. What one
+/// rank queues runs in order; messages only order the queue where it waits for them.
 class Engine {
  public:
   /// For how long a rank has tested in vain.

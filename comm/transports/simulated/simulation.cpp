@@ -11,13 +11,12 @@
 #include "comm/transports/simulated/simulated_transport.hpp"
 
 namespace ringspan::comm::simulated {
-
 namespace {
 
 World world_of(const LaunchOptions& options) {
-  std::vector<Place> all = places(*options.cluster, options.ranks, options.ranks_per_node);
-  const GroupExtent extent{options.ranks, all.back().node == 0};
-  return {std::move(all), false, options.deadline, message_costs(*options.cluster, extent)};
+  return {.places = places(*options.cluster, options.ranks, options.ranks_per_node),
+          .deadline = options.deadline,
+          .cluster = options.cluster};
 }
 
 }  // namespace

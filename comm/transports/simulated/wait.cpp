@@ -44,6 +44,9 @@ class Engine::Wake final : public Event {
   Engine& engine_;
 };
 
+// Device operations move values when they are issued, so those of this operation must have arrived
+// first. That takes the host no virtual time: whatever it issues next comes after the join, which
+// no message is later than. A host that looks at values synchronizes.
 void Engine::wait(Operation& operation) {
   require_working();
   make_room();
@@ -55,7 +58,7 @@ void Engine::wait(Operation& operation) {
   enqueue(join);
   for (const Operation::Message& message : operation.messages) {
     End& end = message.end();
-    if (!message.sending && end.storage) block(message.transfer);  // the host may look at it now
+    if (!message.sending && end.storage) suspend_until(message.transfer);
     end.slice = {};
   }
 }
