@@ -28,7 +28,7 @@ constexpr std::int64_t kMostSent = 64 << 20;  // bytes a rank sends in a trial
 constexpr double kTurn = 2e-3;    // seconds; ten times what leaving a barrier differs by, over TCP
 constexpr int kTurns = 7;         // at least
 constexpr double kNear = 0.05;    // a choice slower by less than this is none to avoid
-constexpr double kSettled = 0.5;  // of Trial::doubt; such a choice is wrong once in a hundred times
+constexpr double kSettled = 0.5;  // of Trial::doubt: nearly three standard errors
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
