@@ -187,7 +187,9 @@ class Probe {
       Trial& trial = trials.emplace_back(comm, bytes);
       seconds -= first_runs(trial);
       const double after = seconds - share;
-      for (int i = 0; i < kTurns || seconds > after; ++i) seconds -= turn(trial);
+      do {
+        seconds -= turn(trial);
+      } while (seconds > 0 && (trial.samples[0].size() < kTurns || seconds > after));
     }
     std::vector<double> doubts;
     for (const Trial& trial : trials) doubts.push_back(trial.doubt());
