@@ -96,7 +96,7 @@ TEST(ProbeTest, EndsInAboutTheTimeItWasGiven) {
   test::launch({.ranks = 4, .ranks_per_node = 2, .deadline = 20}, [](const Communicator& comm) {
     const double start = comm.device().now();
     EXPECT_GT(probe(comm, 0.2).trials.count, 0);
-    EXPECT_LT(comm.device().now() - start, 2);  // on a busy machine
+    EXPECT_LT(comm.device().now() - start, 5);  // on a busy machine
   });
 }
 

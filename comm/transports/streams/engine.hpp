@@ -96,6 +96,7 @@ class Engine {
   [[noreturn]] void fail(const Error& cause);
   void await_name(const Error& error);
   [[noreturn]] void report(const Error& error, std::string_view operation, std::int64_t sequence);
+  void require_process(int peer);
 
   /// What CUDA or the connection throws while the call runs poisons the world, with this rank to
   /// blame. No operation (-1): the oldest one.
