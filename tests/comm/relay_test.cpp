@@ -192,12 +192,12 @@ TEST(RelayTest, TellsOtherMachinesHowRanksAre) {
   // Machines come to groups in different orders, and so number them differently.
   const auto world = first.join(-1, 0, {0, 1, 2, 3});
   const auto pair = first.join(world->id, 0, {0, 1});
-  const auto late = second.join(second.join(-1, 0, {0, 1, 2, 3})->id, 1, {1, 2});
-  const auto same = first.join(world->id, 1, {1, 2});
+  const auto late = second.join(second.join(-1, 0, {0, 1, 2, 3})->id, 1, {0, 1, 2});
+  const auto same = first.join(world->id, 1, {0, 1, 2});
   EXPECT_NE(late->id, same->id);
   join(all);
   world->posted[1] = 7;
-  same->posted[0] = 3;
+  same->posted[1] = 3;
   first.beat(1);
   first.set_active(1, true);
   first.set_waiting(1, Waiting{same, 3, "pass_on", {2}});

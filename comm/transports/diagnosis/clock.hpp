@@ -13,7 +13,11 @@ inline std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
-/// The same to a few milliseconds, where that costs less: reading a clock can take as long as
+inline double seconds_since(std::int64_t start) {
+  return static_cast<double>(steady_now() - start) * 1e-9;
+}
+
+/// steady_now() to a few milliseconds, where that costs less: reading a clock can take as long as
 /// posting a message.
 std::int64_t coarse_now();
 

@@ -73,9 +73,9 @@ void share(const LaunchOptions& options, const std::vector<Seat>& seats, const M
     SharedMemory::remove(lanes_name);
   };
   try {
-    for (const bool first : {true, false})
+    for (const bool creating : {true, false})
       processes::all_or_none(bootstrap, meeting.deadline, [&] {
-        if (creates == first) open();
+        if (creates == creating) open();
       });
   } catch (const Error&) {
     remove();

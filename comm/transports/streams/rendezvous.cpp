@@ -17,7 +17,7 @@
 #include <string>
 
 #include "comm/error.hpp"
-#include "comm/transports/diagnosis/clock.hpp"
+#include "comm/transports/diagnosis/board.hpp"
 
 namespace ringspan::comm::streams {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -44,7 +44,7 @@ struct SharedNotice {
 
   void write(const std::vector<std::byte>& text) {
     size = 0;
-    std::memcpy(notice.data(), text.data(), text.size());
+    std::copy(text.begin(), text.end(), notice.begin());
     size = text.size();
   }
   std::vector<std::byte> read() {

@@ -13,18 +13,7 @@ namespace {
 
 using diagnosis::Waiting;
 
-constexpr double kEnding = 2;     // seconds that a process may take to end, its memory gone already
-constexpr double kNaming = 0.25;  // seconds, in which it turns out who is gone
-constexpr double kSpin = 2e-3;    // seconds, where every rank has a core: naps are seen in timings
-
-double seconds_since(std::int64_t start) {
-  return static_cast<double>(diagnosis::steady_now() - start) * 1e-9;
-}
-
-// A connection may say that another rank is at fault, but not which.
-int to_blame(const Error& error, int rank) {
-  return error.kind() == ErrorKind::peer_failed ? -1 : rank;
-}
+constexpr double kSpin = 2e-3;  // seconds, where every rank has a core: naps are seen in timings
 
 }  // namespace
 
@@ -80,12 +69,13 @@ void Engine::look_until(const Predicate& done, double deadline) {
     if (done()) break;
     connection_->ready();
     require_alive(waiting(), patience, deadline);
-    if (!hub_->crowded() && seconds_since(start) < kSpin) {
+    if (!hub_->crowded() && diagnosis::seconds_since(start) < kSpin) {
       std::this_thread::yield();
       continue;
     }
-    hub_->sleep(rank_, seen,
-                std::min(cuda::nap_after(seconds_since(start)), deadline / (4 * hub_->size())));
+    hub_->sleep(
+        rank_, seen,
+        std::min(cuda::nap_after(diagnosis::seconds_since(start)), deadline / (4 * hub_->size())));
   }
   retire();
   hub_->set_waiting(rank_, {});
@@ -163,154 +153,6 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
       waiting.peers.empty() ? hub_->heartbeat(rank_) : std::numeric_limits<std::int64_t>::max();
   for (const int peer : waiting.peers) oldest = std::min(oldest, hub_->heartbeat(peer));
   return oldest;
-}
-
-void Engine::require_working() {
-  if (closed_)
-    throw Error(ErrorKind::invalid_argument, "the launch that this belongs to has ended");
-  if (dropped_) hub_->fail(*dropped_);
-  if (!hub_->failure()) return;
-  give_up();
-  hub_->failure().rethrow(rank_);
-}
-
-void Engine::fail(const Error& cause) {
-  hub_->fail(cause);
-  require_working();
-  throw cause;
-}
-
-// A process that ends takes its memory along, and is seen to have ended only then: that another
-// cannot open what it has announced is no fault of that one's.
-void Engine::require_process(int peer) {
-  const std::int64_t start = diagnosis::steady_now();
-  const double longest = std::min(kEnding, hub_->options().deadline);
-  while (hub_->lost(peer).empty() && seconds_since(start) < longest) {
-    require_working();
-    std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
-  }
-  if (const std::string lost = hub_->lost(peer); !lost.empty())
-    fail(diagnosis::blame_gone(*hub_, rank_,
-                               {posting_->channel, posting_->sequence, posting_->name, {peer}},
-                               peer, "is gone: " + lost));
-}
-
-// NCCL may notice that another process is gone, but says no name; what watches processes does, a
-// little later.
-void Engine::await_name(const Error& error) {
-  const std::int64_t start = diagnosis::steady_now();
-  while (error.kind() == ErrorKind::peer_failed && !hub_->failure() &&
-         seconds_since(start) < kNaming) {
-    for (int rank = 0; rank < hub_->size(); ++rank) {
-      const std::string lost = hub_->returned(rank) ? "" : hub_->lost(rank);
-      if (!lost.empty())
-        hub_->fail(Error(ErrorKind::peer_failed, concat("rank ", rank, " is gone: ", lost),
-                         {rank_, rank}));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
-// What fails after a failure of the world is due to that one.
-void Engine::report(const Error& error, std::string_view operation, std::int64_t sequence) {
-  await_name(error);
-  require_working();
-  if (const int peer = error.where().peer; peer >= 0 && peer != rank_) require_process(peer);
-  Error::Where where{rank_, to_blame(error, rank_), std::string(operation), sequence};
-  const Operation* const first = oldest();
-  if (sequence < 0 && first) where.operation = first->name, where.sequence = first->sequence;
-  const std::string named =
-      where.sequence < 0 ? "" : concat(", operation ", where.sequence, ", ", where.operation);
-  fail(Error(error.kind(), concat("rank ", rank_, named, ": ", error.what()), where));
-}
-
-bool Engine::busy() const {
-  const auto busy = [](const auto& queues) {
-    try {
-      return !queues.idle();
-    } catch (const Error&) {
-      return false;  // they have failed, and do nothing more
-    }
-  };
-  return busy(*transfer_) || busy(*connection_) || busy(device_.compute());
-}
-
-bool Engine::nobody_active() const {
-  for (int rank = 0; rank < hub_->size(); ++rank)
-    if (hub_->active(rank)) return false;
-  return true;
-}
-
-// Once the caller sees a failure, nothing is to write or read its memory any more. What still does
-// when the deadline has passed finds it there: see Watchdog.
-void Engine::give_up() {
-  if (std::exchange(gave_up_, true)) return;
-  connection_->abort();
-  const std::int64_t start = diagnosis::steady_now();
-  const double longest = hub_->options().deadline;  // which queued kernels must keep
-  const auto nap_while = [&](const auto& condition) {
-    while (condition() && seconds_since(start) < longest) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
-      connection_->abort();
-    }
-  };
-  nap_while([this] { return busy(); });
-  if (!busy()) hub_->set_active(rank_, false);
-  nap_while([this] { return !nobody_active(); });
-}
-
-void Engine::finish() {
-  block([this] { return in_flight_.empty() && device_.compute().idle() && transfer_->idle(); },
-        hub_->options().deadline);
-  require_working();
-}
-
-void Engine::close() {
-  hub_->await_returns(rank_);
-  try {
-    require_working();
-    connection_->finalize();
-    const std::int64_t start = diagnosis::steady_now();
-    const auto nap_until = [&](const auto& condition) {
-      while (!condition()) {
-        require_working();
-        if (seconds_since(start) > hub_->options().deadline)
-          throw Error(ErrorKind::timeout,
-                      concat("rank ", rank_, ": the connection to the other ranks does not end"));
-        std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
-      }
-    };
-    nap_until([this] { return connection_->ready(); });
-    connection_->destroy();
-    hub_->set_active(rank_, false);
-  } catch (const Error& error) {
-    hub_->fail(error);
-    give_up();
-    if (quiet()) {
-      in_flight_.clear();
-      posting_ = nullptr;
-      connection_->destroy();
-    }
-  }
-  device_.on_poll({});
-  device_.on_wait({});
-  closed_ = true;
-}
-
-void Engine::interrupt() {
-  if (hub_->failure()) {
-    connection_->abort();
-    const std::unique_lock queueing(queueing_, std::try_to_lock);
-    if (queueing && !busy()) hub_->set_active(rank_, false);  // its own thread may be elsewhere
-    return;
-  }
-  try {
-    connection_->ready();
-  } catch (const Error& error) {
-    await_name(error);
-    hub_->fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()),
-                     {rank_, to_blame(error, rank_)}));
-  }
 }
 
 }  // namespace ringspan::comm::streams
