@@ -19,8 +19,8 @@ constexpr std::string_view kExpected =
 int degree(std::string_view axis, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  RINGSPAN_REQUIRE(error == std::errc{} && end == text.data() + text.size() && value >= 1,
-                   axis, " is '", text, "'; a degree is a whole number of at least 1");
+  RINGSPAN_REQUIRE(error == std::errc{} && end == text.data() + text.size() && value >= 1, axis,
+                   " is '", text, "'; a degree is a whole number of at least 1");
   return value;
 }
 
