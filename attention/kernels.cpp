@@ -22,7 +22,7 @@ std::span<const KernelFamily> kernel_families() {
       {"cpu", "SIMD, blocked, near the machine's peak", make_cpu_kernels},
       {"cuda", "on a GPU, tensor cores for bf16 and fp16 up to 256 wide, slow for the rest",
        make_cuda_kernels},
-      {"cudnn", "on a GPU, cuDNN's forward pass where it can, else as cuda", make_cudnn_kernels},
+      {"cudnn", "on a GPU, cuDNN where it can, else as cuda", make_cudnn_kernels},
       {"null", "moves data but computes no attention, for communication alone", make_null_kernels},
   };
   return kFamilies;

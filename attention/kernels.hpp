@@ -84,7 +84,7 @@ class Kernels {
   /// Cheap when repeated. Workspace is not counted by the device; workspace_bytes() tells it.
   virtual void prepare(const Shape& shape) = 0;
   virtual std::int64_t workspace_bytes() const = 0;
-  /// Tiles that forward() has left to a vendor's attention so far.
+  /// Tiles that have been left to a vendor's attention so far, counted in each pass.
   virtual std::int64_t library_tiles() const { return 0; }
   /// Whether weights, and their gradients, are rounded to the dtype before they are multiplied, as
   /// tensor cores want them: two roundings that the results of other kernels do not have.

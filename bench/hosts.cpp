@@ -2,8 +2,10 @@
 #include "bench/hosts.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/collectives.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -29,16 +31,27 @@ Hosts::Hosts(const Processes& processes)
   });
 }
 
-std::vector<Hosts::Share> Hosts::shares(const Point& point) const {
-  if (!comm::ranks_are_processes(comm::backend(point.transport))) {
-    return {{point.ranks, machine_.cores, machine_.memory_bytes}};
+std::vector<Hosts::Share> Hosts::shares(std::string_view transport, std::int64_t ranks) const {
+  if (!comm::ranks_are_processes(comm::backend(transport))) {
+    return {{ranks, machine_.cores, machine_.memory_bytes}};
   }
   std::vector<Share> shares = all_;
   for (Share& share : shares) share.ranks = 0;
-  const std::size_t ranks = std::min(nodes_.size(), static_cast<std::size_t>(point.ranks));
-  for (std::size_t rank = 0; rank < ranks; ++rank) ++shares[nodes_[rank]].ranks;
+  const std::int64_t placed = std::min(std::ssize(nodes_), ranks);
+  for (std::int64_t rank = 0; rank < placed; ++rank) ++shares[nodes_[rank]].ranks;
   std::erase_if(shares, [](const Share& share) { return share.ranks == 0; });
   return shares;
+}
+
+void Hosts::require_memory(std::string_view transport, std::int64_t ranks, double bytes,
+                           std::string_view takes) const {
+  for (const Share& host : shares(transport, ranks)) {
+    const double share = bytes * static_cast<double>(host.ranks) / static_cast<double>(ranks);
+    RINGSPAN_REQUIRE(share <= static_cast<double>(host.memory_bytes), takes,
+                     std::ceil(share / (1 << 30)), " GiB on ", host.ranks,
+                     host.ranks == 1 ? " rank" : " ranks", "; the machine has ",
+                     host.memory_bytes >> 30);
+  }
 }
 
 }  // namespace ringspan::bench

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
-#include "bench/ask/point.hpp"
 #include "bench/machine.hpp"
 #include "bench/processes.hpp"
 
 namespace ringspan::bench {
 
-/// The machines that the processes of a sweep run on, and what of a point falls to each of them.
+/// The machines that the processes of a command run on, and how many ranks fall to each of them.
 class Hosts {
  public:
   /// Collective.
@@ -21,12 +21,17 @@ class Hosts {
   /// [process]
   const std::vector<int>& nodes() const { return nodes_; }
 
-  /// One machine, and how many ranks of a point it runs.
+  /// One machine, and how many ranks it runs.
   struct Share {
     std::int64_t ranks = 0;
     std::int64_t cores = 0, memory_bytes = 0;
   };
-  std::vector<Share> shares(const Point& point) const;
+  std::vector<Share> shares(std::string_view transport, std::int64_t ranks) const;
+
+  /// Throws invalid_argument if a machine has less than its ranks' share of `bytes`, which are of
+  /// all ranks together; `takes` begins the message, as in "ring: buffers take ".
+  void require_memory(std::string_view transport, std::int64_t ranks, double bytes,
+                      std::string_view takes) const;
 
  private:
   Machine machine_;

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -18,8 +17,8 @@
 #include "bench/rows/costs_file.hpp"
 #include "bench/rows/csv_reader.hpp"
 #include "bench/rows/efficiency.hpp"
-#include "bench/run/bytes_needed.hpp"
 #include "bench/run/rank_run.hpp"
+#include "bench/run/require_memory.hpp"
 #include "bench/run/simulate.hpp"
 #include "bench/sweep.hpp"
 
@@ -99,7 +98,7 @@ std::optional<std::size_t> SweepRows::next() {
       if (point.simulated()) {
         require_simulable(point, cluster(point));
       } else {
-        require_memory(point);
+        require_memory(point, hosts_, gpu_);
       }
       return held_.missing[at_];
     } catch (const Error&) {
@@ -112,25 +111,6 @@ std::optional<std::size_t> SweepRows::next() {
 void SweepRows::record(const Outcome& outcome) {
   const Point& point = points_[held_.missing[at_++]];
   add(outcome.measurement ? judged(point, *outcome.measurement) : refused(point, outcome.failure));
-}
-
-/// Asked before anything whose own size grows with the point's, as sampled documents do.
-void SweepRows::require_memory(const Point& point) const {
-  const double bytes_per_rank = bytes_needed(point) / static_cast<double>(point.ranks);
-  if (point.device == "cuda") {
-    RINGSPAN_REQUIRE(!gpu_ || bytes_per_rank <= static_cast<double>(gpu_->memory_bytes),
-                     point.schedule, " takes ", std::ceil(bytes_per_rank / (1 << 30)),
-                     " GiB for inputs, outputs and buffers of a rank; the GPU has ",
-                     gpu_->memory_bytes >> 30);
-    return;
-  }
-  for (const Hosts::Share& host : hosts_.shares(point)) {
-    const double bytes = bytes_per_rank * static_cast<double>(host.ranks);
-    RINGSPAN_REQUIRE(bytes <= static_cast<double>(host.memory_bytes), point.schedule, " takes ",
-                     std::ceil(bytes / (1 << 30)), " GiB for inputs, outputs and buffers on ",
-                     host.ranks, host.ranks == 1 ? " rank" : " ranks", "; the machine has ",
-                     host.memory_bytes >> 30);
-  }
 }
 
 Row SweepRows::empty_row(const Point& point) const {
@@ -191,7 +171,8 @@ std::string SweepRows::judged_speed(const Point& point, const Result& result) {
     return judge_speed(point, result, flops_per_second * 1e-9 * static_cast<double>(point.ranks));
   }
   std::int64_t cores = 0;
-  for (const Hosts::Share& host : hosts_.shares(point)) cores += std::min(host.ranks, host.cores);
+  for (const Hosts::Share& host : hosts_.shares(point.transport, point.ranks))
+    cores += std::min(host.ranks, host.cores);
   const auto used = static_cast<double>(cores);
   if (peak_gflops_ == 0) peak_gflops_ = fma_peak_gflops(0.1);
   const std::string status = judge_speed(point, result, peak_gflops_ * used);
@@ -231,7 +212,7 @@ void SweepRows::notes() {
   }
   const auto crowded = [this](const Point& point) {
     if (point.simulated() || point.device == "cuda") return false;
-    const auto hosts = hosts_.shares(point);
+    const auto hosts = hosts_.shares(point.transport, point.ranks);
     return std::any_of(hosts.begin(), hosts.end(),
                        [](const Hosts::Share& host) { return host.ranks > host.cores; });
   };

@@ -48,7 +48,6 @@ class SweepRows {
   void note_unchecked(const Measurement& measurement);
   void note_costs(const ProbedCosts& probed);
   const comm::Cluster& cluster(const Point& point) const;
-  void require_memory(const Point& point) const;
   Row empty_row(const Point& point) const;
   std::vector<Cells> unmeasured() const;
   Row judged(const Point& point, const Measurement& measurement);

@@ -18,7 +18,9 @@
 // What this knows nothing of, such as what it costs ranks that share cores to wait twice,
 // measurements show: where the group has trials, the ratio of both times is the measured one, whose
 // logarithm follows log s between two of them; below the first and beyond the last it is the
-// model's, times how much the measured ratio differs from it there.
+// model's, times how much the measured ratio differs from it there. Beyond both the last and where
+// direct's messages become long it stays: all times grow with the bytes there, and what the model
+// still sees change is less than what it does not know.
 #include "comm/all_to_all_choice.hpp"
 
 #include <algorithm>
@@ -131,7 +133,8 @@ class Comparison {
     const auto above = measured_.upper_bound(bytes);
     if (above == measured_.begin() || above == measured_.end()) {
       const auto& [nearest, there] = above == measured_.begin() ? *above : *std::prev(above);
-      return there * modelled(bytes) / modelled(nearest);
+      const double changes = std::max(nearest, costs_.inter_node.long_from);  // up to here
+      return there * modelled(std::min(bytes, changes)) / modelled(nearest);
     }
     const auto& [from, first] = *std::prev(above);
     const auto& [to, last] = *above;

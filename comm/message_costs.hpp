@@ -37,7 +37,7 @@ struct AllToAllTrial {
 
 /// Trials among so many nodes of so many ranks, in rising order of bytes.
 struct AllToAllTrials {
-  static constexpr int kMost = 6;
+  static constexpr int kMost = 8;
   int nodes = 0, ranks_per_node = 0, count = 0;
   std::array<AllToAllTrial, kMost> list = {};
 

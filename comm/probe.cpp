@@ -21,10 +21,14 @@ constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
 constexpr int kRounds = 5;                  // at least, of blocks of iterations
 
-constexpr std::int64_t kTrials[] = {128, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10};
+constexpr std::int64_t kTrials[] = {128,      1 << 10,   4 << 10, 16 << 10,
+                                    64 << 10, 256 << 10, 1 << 20, 4 << 20};
 static_assert(std::size(kTrials) <= AllToAllTrials::kMost);
-constexpr double kTurn = 2e-3;  // seconds; ten times what leaving a barrier differs by, over TCP
-constexpr int kTurns = 3;       // at least
+constexpr std::int64_t kMostSent = 64 << 20;  // bytes a rank sends in a trial
+constexpr double kTurn = 2e-3;    // seconds; ten times what leaving a barrier differs by, over TCP
+constexpr int kTurns = 7;         // at least
+constexpr double kNear = 0.05;    // a choice slower by less than this is none to avoid
+constexpr double kSettled = 0.5;  // of Trial::doubt: nearly three standard errors
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
@@ -32,13 +36,19 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Of the middle half: as robust as a median, and steadier where times have two peaks.
-double middle_mean(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
-  const auto first = values.begin() + quarter, last = values.end() - quarter;
-  return std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
-}
+/// Of some values the middle half: its mean is as robust as a median, and steadier where times have
+/// two peaks.
+struct Middle {
+  explicit Middle(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
+    const auto first = values.begin() + quarter, last = values.end() - quarter;
+    mean = std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
+    width = *std::prev(last) - *first;
+  }
+
+  double mean, width;
+};
 
 /// To whom this rank sends while all send, and from whom it receives: of several messages, those
 /// at [i % size] the ones with index i. Empty: nobody.
@@ -95,16 +105,24 @@ struct Trial {
   }
 
   AllToAllTrial result() const {
-    return {static_cast<double>(bytes), middle_mean(samples[0]), middle_mean(samples[1])};
+    return {static_cast<double>(bytes), Middle(samples[0]).mean, Middle(samples[1]).mean};
   }
 
-  bool operator<(const Trial& other) const { return spent < other.spent; }
+  /// The error of the ratio of both, about, over the one that would make a choice by it cost more
+  /// than kNear.
+  double doubt() const {
+    const std::size_t turns = samples[0].size();
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < turns; ++i) ratios.push_back(samples[1][i] / samples[0][i]);
+    const double error = Middle(std::move(ratios)).width / std::sqrt(static_cast<double>(turns));
+    const AllToAllTrial mean = result();
+    return error / (kNear + std::abs(mean.hierarchical / mean.direct - 1));
+  }
 
   std::int64_t bytes;
   std::vector<AllToAll> both;
   int batch = 1;  // runs of a turn
   std::vector<double> samples[2];
-  double spent = 0;  // seconds
 };
 
 /// Times what all ranks do together. Every figure is the maximum over ranks, so that all agree on
@@ -152,27 +170,34 @@ class Probe {
     return median(samples) / kLargest;
   }
 
-  /// Both all-to-alls at rising sizes, at as many as there is time for; these share it. `costs`
-  /// decide the stages.
+  /// Both all-to-alls at rising sizes, at as many as there is time for: the largest may take half
+  /// of what is left. All get kTurns turns, and equal shares of half the time: what is slow for a
+  /// while is not what short turns in a row differ by. The rest is for the size whose choice is
+  /// most in doubt. `costs` decide the stages.
   AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
+    const Communicator comm = comm_.knowing(costs);
     std::vector<Trial> trials;
+    const double share = seconds / 2 / std::size(kTrials);
     for (const std::int64_t bytes : kTrials) {
-      Trial trial(comm_.knowing(costs), bytes);
-      double longest = 0;
-      for (int which : {0, 1}) {
-        const auto run = [&] { trial.run(which); };
-        const double first = once(run);  // which also touches all memory
-        seconds -= first;
-        longest = std::max(longest, std::min(first, once(run)));
+      if (!trials.empty()) {
+        const auto& [before, direct, hierarchical] = trials.back().result();
+        const double run = std::max(direct, hierarchical) * bytes / before;  // or less
+        if (2 * (2 + kTurns) * run > seconds / 2 || bytes * comm.size() > kMostSent) break;
       }
-      trial.batch = static_cast<int>(std::clamp(kTurn / longest, 1.0, 1000.0));
-      seconds -= 2 * longest;
-      const double least = kTurns * 2 * longest * (1.0 + trials.size());
-      if (!trials.empty() && seconds < least) break;
-      trials.push_back(std::move(trial));
+      Trial& trial = trials.emplace_back(comm, bytes);
+      seconds -= first_runs(trial);
+      const double after = seconds - share;
+      for (int i = 0; i < kTurns || seconds > after; ++i) seconds -= turn(trial);
     }
-    const auto next = [&] { return std::min_element(trials.begin(), trials.end()); };
-    while (seconds > 0 || next()->spent == 0) seconds -= turn(*next());
+    std::vector<double> doubts;
+    for (const Trial& trial : trials) doubts.push_back(trial.doubt());
+    while (seconds > 0) {
+      const auto most = std::max_element(doubts.begin(), doubts.end());
+      if (*most < kSettled) break;
+      Trial& trial = trials[most - doubts.begin()];
+      seconds -= turn(trial);
+      *most = trial.doubt();
+    }
     AllToAllTrials result{nodes.count(), nodes.largest()};
     for (const Trial& trial : trials) result.list[result.count++] = trial.result();
     return result;
@@ -190,6 +215,19 @@ class Probe {
     std::move(batch).post(comm_, "probe").wait();
   }
 
+  /// Two of each, the first of which also touches all memory. The seconds they took.
+  double first_runs(Trial& trial) const {
+    double seconds = 0, longest = 0;
+    for (int which : {0, 1}) {
+      const auto run = [&] { trial.run(which); };
+      const double first = once(run), second = once(run);
+      seconds += first + second;
+      longest = std::max(longest, std::min(first, second));
+    }
+    trial.batch = static_cast<int>(std::clamp(kTurn / longest, 1.0, 1000.0));
+    return seconds;
+  }
+
   /// The seconds it took.
   double turn(Trial& trial) const {
     double seconds = 0;
@@ -199,7 +237,6 @@ class Probe {
       trial.samples[which].push_back(taken / trial.batch);
       seconds += taken;
     }
-    trial.spent += seconds;
     return seconds;
   }
 
@@ -241,16 +278,14 @@ MessageCosts probe(const Communicator& comm, double seconds) {
   const Nodes nodes(comm);
   Probe probe(comm);
   MessageCosts costs;
-  costs.copy_per_byte = probe.copy_per_byte(0.05 * seconds);
-  if (nodes.largest() > 1) {
-    costs.intra_node = probe.link(in_node(nodes, comm.rank()), 0.15 * seconds);
-  }
-  if (nodes.count() > 1) {
-    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), 0.2 * seconds);
-  }
-  if (nodes.largest() > 1 && nodes.count() > 1) {
-    costs.trials = probe.trials(costs, nodes, 0.6 * seconds);
-  }
+  const double links = std::min(0.4 * seconds, 1.0);  // which are known well enough by then
+  costs.copy_per_byte = probe.copy_per_byte(links / 8);
+  if (nodes.largest() > 1)
+    costs.intra_node = probe.link(in_node(nodes, comm.rank()), links * 3 / 8);
+  if (nodes.count() > 1)
+    costs.inter_node = probe.link(between_nodes(nodes, comm.rank()), links / 2);
+  if (nodes.largest() > 1 && nodes.count() > 1)
+    costs.trials = probe.trials(costs, nodes, seconds - links);
   return costs;
 }
 

@@ -20,7 +20,7 @@ int degree(std::string_view axis, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   RINGSPAN_REQUIRE(error == std::errc{} && end == text.data() + text.size() && value >= 1,
-                   "mesh: ", axis, " is '", text, "'; a degree is a whole number of at least 1");
+                   axis, " is '", text, "'; a degree is a whole number of at least 1");
   return value;
 }
 
@@ -52,8 +52,8 @@ MeshShape parse_mesh(std::string_view text) {
   const auto assign = [&](std::string_view name, std::string_view value) {
     const auto* axis = std::find_if(kMeshAxes.begin(), kMeshAxes.end(),
                                     [&](const MeshAxis& known) { return known.name == name; });
-    RINGSPAN_REQUIRE(axis != kMeshAxes.end(), "mesh: unknown axis '", name, "'; ", kExpected);
-    RINGSPAN_REQUIRE(seen.insert(axis->name).second, "mesh: ", name, " is given twice");
+    RINGSPAN_REQUIRE(axis != kMeshAxes.end(), "unknown axis '", name, "'; ", kExpected);
+    RINGSPAN_REQUIRE(seen.insert(axis->name).second, name, " is given twice");
     shape.*axis->degree = degree(name, value);
   };
   for (bool more = true; more;) {

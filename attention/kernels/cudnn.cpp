@@ -1,69 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's attention, forward, for the tiles that it can express; all else is done by the kernels of
-// our own, the backward pass too: cuDNN's takes the output of whole rows, where a schedule passes
-// their delta.
+// cuDNN's attention for the tiles that it can express; all else is done by the kernels of our own.
+#include <algorithm>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "attention/kernels/cudnn/forward_plan.hpp"
+#include "attention/kernels/cuda/device_movement.hpp"
+#include "attention/kernels/cudnn/scratch.hpp"
+#include "attention/kernels/cudnn/tile_plan.hpp"
+#include "attention/kernels/cudnn/tile_rows.hpp"
 #include "attention/kernels/families.hpp"
-#include "comm/devices/cuda/device.hpp"
 #include "comm/devices/cuda/kernel_span.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
 namespace {
 
-using cudnn::ForwardPlan;
-using cudnn::ForwardShape;
+using cudnn::Id;
+using cudnn::rows_of;
+using cudnn::strides;
+using cudnn::TilePlan;
+using cudnn::TileShape;
 
 constexpr std::size_t kMostPlans = 64;  // each takes seconds to make
-
-/// The rows of a tile, of a tensor with all of them.
-template <typename Void>
-BasicTensorView<Void> rows_of(BasicTensorView<Void> view, const Rows& rows) {
-  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
-  view.data =
-      static_cast<Byte*>(view.data) + rows.first * view.token_stride * element_bytes(view.dtype);
-  view.tokens = rows.count;
-  view.token_stride *= rows.step;
-  return view;
-}
-
-/// cuDNN loads 16 bytes at once.
-bool aligned(const ConstTensorView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.head_dim % 8 == 0 &&
-         view.batch_stride % 8 == 0 && view.token_stride % 8 == 0 && view.head_stride % 8 == 0;
-}
-
-ForwardShape::Strides strides(const ConstTensorView& view) {
-  return {view.batch_stride, view.token_stride, view.head_stride};
-}
-
-/// Device memory that grows, in the order of the compute stream.
-class Scratch {
- public:
-  explicit Scratch(comm::cuda::CudaDevice& device) : device_(device) {}
-
-  std::byte* take(std::int64_t bytes) {
-    if (bytes > buffer_.bytes()) buffer_ = device_.allocate_workspace(bytes);
-    return buffer_.data();
-  }
-  std::int64_t bytes() const { return buffer_.bytes(); }
-
- private:
-  comm::cuda::CudaDevice& device_;
-  comm::Buffer buffer_;
-};
 
 class CudnnKernels final : public Kernels {
  public:
   explicit CudnnKernels(comm::cuda::CudaDevice& device)
       : device_(device),
         own_(make_kernels("cuda", device)),
+        movement_(device),
         handle_(cudnn::load_cudnn(), device.compute().handle()),
         properties_(cudnn::describe_device(handle_.api(), handle_.pointer())),
         halves_(device),
@@ -87,7 +57,7 @@ class CudnnKernels final : public Kernels {
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
     for (const Tile& tile : block.tiles) {
-      if (const ForwardPlan* plan = plan_for(block, tile)) {
+      if (const TilePlan* plan = plan_for(block.logits, tile, shape_of(block, tile))) {
         fold(*plan, block, tile, partial);
         ++library_tiles_;
       } else {
@@ -100,7 +70,20 @@ class CudnnKernels final : public Kernels {
 
   void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
                 const TensorView& dv) override {
-    own_->backward(block, dq, dk, dv);
+    for (const Tile& tile : block.tiles) {
+      TileShape shape = shape_of(block, tile);
+      shape.pass = TileShape::Pass::backward;
+      shape.d_out = strides(rows_of(block.d_out, tile.queries));
+      const bool fits = cudnn::aligned(rows_of(block.d_out, tile.queries));
+      if (const TilePlan* plan = fits ? plan_for(block.logits, tile, shape) : nullptr) {
+        add_gradients(*plan, block, tile, dq, dk, dv);
+        ++library_tiles_;
+      } else {
+        BackwardBlock alone = block;
+        alone.tiles = {&tile, 1};
+        own_->backward(alone, dq, dk, dv);
+      }
+    }
   }
   void delta(const ConstTensorView& out, const ConstTensorView& d_out, const ConstTensorView& lse,
              const ConstTensorView* sinks, const TensorView& delta,
@@ -122,18 +105,33 @@ class CudnnKernels final : public Kernels {
   static bool lower(const Tile& tile) { return tile.lo > 1 - tile.queries.count; }
   static bool upper(const Tile& tile) { return tile.hi < tile.keys.count - 1; }
 
-  /// Null where cuDNN cannot do it.
-  const ForwardPlan* plan_for(const ForwardBlock& block, const Tile& tile) {
+  /// Of the forward pass; empty where cuDNN could not load the rows.
+  template <typename Block>
+  static TileShape shape_of(const Block& block, const Tile& tile) {
     const ConstTensorView q = rows_of(block.q, tile.queries), k = rows_of(block.k, tile.keys),
                           v = rows_of(block.v, tile.keys);
+    if (!cudnn::aligned(q) || !cudnn::aligned(k) || !cudnn::aligned(v)) return {.batch = 0};
+    return {.dtype = q.dtype,
+            .batch = q.batch,
+            .queries = q.tokens,
+            .keys = k.tokens,
+            .heads = q.heads,
+            .kv_heads = k.heads,
+            .head_dim = q.head_dim,
+            .value_dim = v.head_dim,
+            .q = strides(q),
+            .k = strides(k),
+            .v = strides(v),
+            .lower = lower(tile),
+            .upper = upper(tile)};
+  }
+
+  /// Null where cuDNN cannot do it.
+  const TilePlan* plan_for(const Logits& logits, const Tile& tile, const TileShape& shape) {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-    const bool narrow = (!lower(tile) || (tile.lo > -most && tile.lo < most)) &&
-                        (!upper(tile) || (tile.hi > -most && tile.hi < most));
-    if (block.logits.softcap || !narrow || !aligned(q) || !aligned(k) || !aligned(v))
-      return nullptr;
-    const ForwardShape shape{q.dtype,    q.batch,     q.tokens,   k.tokens,   q.heads,
-                             k.heads,    q.head_dim,  v.head_dim, strides(q), strides(k),
-                             strides(v), lower(tile), upper(tile)};
+    const bool narrow = (!shape.lower || (tile.lo > -most && tile.lo < most)) &&
+                        (!shape.upper || (tile.hi > -most && tile.hi < most));
+    if (logits.softcap || !narrow || shape.batch == 0) return nullptr;
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
       if (plans_.size() == kMostPlans) {
@@ -146,16 +144,18 @@ class CudnnKernels final : public Kernels {
   }
 
   /// Empty, and said so once, where cuDNN cannot do it. The others wait as for a slow rank.
-  std::optional<ForwardPlan> make_plan(const ForwardShape& shape) {
+  std::optional<TilePlan> make_plan(const TileShape& shape) {
     device_.poll();
-    std::optional<ForwardPlan> plan;
+    std::optional<TilePlan> plan;
     try {
       const comm::cuda::Current current(device_.compute().gpu());
-      plan.emplace(ForwardPlan::make(handle_, properties_, shape));
+      plan.emplace(TilePlan::make(handle_, properties_, shape));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::not_available) throw;
-      std::cerr << concat("ringspan: kernel 'cudnn' leaves tiles of ", shape.queries, " x ",
-                          shape.keys, " tokens, ", shape.head_dim, " and ", shape.value_dim,
+      std::cerr << concat("ringspan: kernel 'cudnn' leaves ",
+                          shape.pass == TileShape::Pass::forward ? "" : "the backward pass of ",
+                          "tiles of ", shape.queries, " x ", shape.keys, " tokens, ",
+                          shape.head_dim, " and ", shape.value_dim,
                           " elements, to kernel 'cuda': ", error.what(), '\n');
     }
     device_.poll();
@@ -169,7 +169,7 @@ class CudnnKernels final : public Kernels {
   }
 
   /// Its result enters as (out, log2 of the sum, 1).
-  void fold(const ForwardPlan& plan, const ForwardBlock& block, const Tile& tile,
+  void fold(const TilePlan& plan, const ForwardBlock& block, const Tile& tile,
             const Partial& partial) {
     const Rows& rows = tile.queries;
     const std::int64_t batch = block.q.batch, heads = block.q.heads, dim = block.v.head_dim,
@@ -185,32 +185,79 @@ class CudnnKernels final : public Kernels {
     const bool more_ones = ones_.bytes() < values * std::int64_t{sizeof(float)};
     const TensorView ones = packed(ones_.take(values * std::int64_t{sizeof(float)}), DType::f32, 1);
     if (more_ones) own_->fill(ones, 1);
-    {
-      const comm::cuda::KernelSpan span(device_, "attention_forward");
-      const comm::cuda::Current current(device_.compute().gpu());
-      plan.queue(handle_, {.q = rows_of(block.q, tile.queries).data,
-                           .k = rows_of(block.k, tile.keys).data,
-                           .v = rows_of(block.v, tile.keys).data,
-                           .out = halves.data,
-                           .statistics = statistics.data,
-                           .workspace = workspace_.take(plan.workspace_bytes()),
-                           .scale = static_cast<float>(block.logits.scale),
-                           .lo = lower(tile) ? static_cast<std::int32_t>(tile.lo) : 0,
-                           .hi = upper(tile) ? static_cast<std::int32_t>(tile.hi) : 0});
-      device_.queued();
-    }
+    queue(plan, "attention_forward", block, tile,
+          {{Id::out, halves.data}, {Id::statistics, statistics.data}});
     own_->copy(halves, out);
     own_->merge(
         {rows_of(partial.out, rows), rows_of(partial.max, rows), rows_of(partial.sum, rows)},
         {out, statistics, ones});
   }
 
+  /// cuDNN wants out, of which only its product with d_out counts; a schedule has that, as delta.
+  void add_gradients(const TilePlan& plan, const BackwardBlock& block, const Tile& tile,
+                     const TensorView& dq, const TensorView& dk, const TensorView& dv) {
+    const ConstTensorView d_out = rows_of(block.d_out, tile.queries);
+    const TensorView sums[] = {rows_of(dq, tile.queries), rows_of(dk, tile.keys),
+                               rows_of(dv, tile.keys)};
+    std::int64_t elements = d_out.elements(), most = 0;
+    for (const TensorView& sum : sums) {
+      elements += sum.elements();
+      most = std::max(most, sum.elements());
+    }
+    std::byte* half = halves_.take(elements * element_bytes(d_out.dtype));
+    const auto next = [&](const ConstTensorView& like) {
+      const TensorView view =
+          TensorView::packed(half, d_out.dtype, like.batch, like.tokens, like.heads, like.head_dim);
+      half += view.bytes();
+      return view;
+    };
+    const TensorView out = next(d_out), gradients[] = {next(sums[0]), next(sums[1]), next(sums[2])};
+    const std::int64_t rows = d_out.batch * d_out.tokens * d_out.heads;
+    std::byte* const floats = floats_.take((most + rows) * std::int64_t{sizeof(float)});
+    const TensorView statistics =
+        TensorView::packed(floats + most * std::int64_t{sizeof(float)}, DType::f32, d_out.batch,
+                           d_out.tokens, d_out.heads, 1);
+    movement_.project(d_out, rows_of(block.delta, tile.queries), rows_of(block.lse, tile.queries),
+                      out, statistics);
+    queue(plan, "attention_backward", block, tile,
+          {{Id::d_out, d_out.data},
+           {Id::out, out.data},
+           {Id::statistics, statistics.data},
+           {Id::dq, gradients[0].data},
+           {Id::dk, gradients[1].data},
+           {Id::dv, gradients[2].data}});
+    for (int i = 0; i < 3; ++i) {
+      TensorView wide = gradients[i];
+      wide.data = floats, wide.dtype = DType::f32;
+      movement_.copy(gradients[i], wide);
+      movement_.accumulate(wide, sums[i]);
+    }
+  }
+
+  /// With what both passes have.
+  template <typename Block>
+  void queue(const TilePlan& plan, std::string_view name, const Block& block, const Tile& tile,
+             std::vector<std::pair<Id, const void*>> tensors) {
+    tensors.emplace_back(Id::q, rows_of(block.q, tile.queries).data);
+    tensors.emplace_back(Id::k, rows_of(block.k, tile.keys).data);
+    tensors.emplace_back(Id::v, rows_of(block.v, tile.keys).data);
+    const comm::cuda::KernelSpan span(device_, name);
+    const comm::cuda::Current current(device_.compute().gpu());
+    plan.queue(handle_, {.tensors = std::move(tensors),
+                         .workspace = workspace_.take(plan.workspace_bytes()),
+                         .scale = static_cast<float>(block.logits.scale),
+                         .lo = lower(tile) ? static_cast<std::int32_t>(tile.lo) : 0,
+                         .hi = upper(tile) ? static_cast<std::int32_t>(tile.hi) : 0});
+    device_.queued();
+  }
+
   comm::cuda::CudaDevice& device_;
   const std::unique_ptr<Kernels> own_;
+  cuda::DeviceMovement movement_;
   const cudnn::Handle handle_;
   const cudnn::Descriptor properties_;
-  std::map<ForwardShape, std::optional<ForwardPlan>> plans_;
-  Scratch halves_, floats_, ones_, workspace_;
+  std::map<TileShape, std::optional<TilePlan>> plans_;
+  cudnn::Scratch halves_, floats_, ones_, workspace_;
   std::int64_t library_tiles_ = 0;
   bool warned_ = false;
 };

@@ -67,6 +67,7 @@ void InputValues::fill(InputTensor tensor, const attention::Shard& shard,
                                                       tokens.tokens, to.heads, to.head_dim),
                    tokens);
       device.synchronize(kFillDeadline);
+      device.poll();  // a point that has been given up ends here
     }
   }
 }

@@ -43,7 +43,6 @@ std::vector<std::vector<const Primitive*>> families(const PrimitiveOptions& opti
 /// cluster tells it itself.
 comm::Communicator knowing_costs(const comm::Communicator& comm, const PrimitiveOptions& options,
                                  const std::string& transport) {
-  constexpr double kProbeSeconds = 3;
   const auto& asked = options.primitives;
   const bool automatic =
       asked.empty() || std::find(asked.begin(), asked.end(), "all_to_all_automatic") != asked.end();

@@ -84,10 +84,12 @@ std::vector<Timed> time_in_turns(const Setting& setting,
   }
   const int batch = common_batch(turns);
   for (Turn& turn : turns) turn.batch(batch);
-  // Each iteration begins with another one, so that none always profits from the one before.
+  // Each iteration begins with another one, and every second one goes the other way round, so that
+  // none always profits from the one before.
   const auto size = static_cast<int>(turns.size());
   for (int i = 0; i < warmup + repeats; ++i) {
-    for (int k = 0; k < size; ++k) turns[(i + k) % size].take(i >= warmup);
+    const int step = i % 2 == 0 ? 1 : size - 1;
+    for (int k = 0; k < size; ++k) turns[(i + k * step) % size].take(i >= warmup);
   }
   for (Turn& turn : turns) {
     turn.check();

@@ -6,12 +6,15 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // what spreadsheets begin UTF-8 with
 
 /// What libcsv's callbacks fill.
 struct Reading {
@@ -33,8 +36,10 @@ void end_line(int terminator, void* data) {
 
 CsvLines read_csv_lines(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string all(std::istreambuf_iterator<char>(file), {});
   RINGSPAN_REQUIRE(file, "cannot read ", path);
+  std::string_view text = all;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   csv_parser parser;
   RINGSPAN_REQUIRE(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, path, ": out of memory");
   const std::unique_ptr<csv_parser, void (*)(csv_parser*)> owner(&parser, csv_free);

@@ -12,7 +12,8 @@ struct CsvLines {
   bool unfinished = false;  // the last line has no line end
 };
 
-/// Throws invalid_argument, naming the line, for broken quotes and what cannot be read.
+/// Behind the byte order mark, if there is one. Throws invalid_argument, naming the line, for broken
+/// quotes and what cannot be read.
 CsvLines read_csv_lines(const std::string& path);
 
 }  // namespace ringspan::bench

@@ -15,13 +15,12 @@ ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transp
 }
 
 const ProbedCosts& KnownCosts::of(const comm::Communicator& world, std::string_view transport) {
-  constexpr double kSeconds = 3;  // where ranks share cores, turns of trials vary by a third
   std::string key(transport);
   for (int rank = 0; rank < world.size(); ++rank) key += concat(' ', world.place(rank).node);
   // Ranks may know different things if a point has failed before.
   const std::int64_t mine = known_.count(key);
   if (comm::all_reduce(world, mine, comm::Reduction::min) == 0) {
-    known_[key] = probe_costs(world, transport, kSeconds);
+    known_[key] = probe_costs(world, transport, kProbeSeconds);
   }
   return known_[key];
 }

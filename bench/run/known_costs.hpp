@@ -16,7 +16,11 @@ struct ProbedCosts {
   comm::MessageCosts costs;
 };
 
-/// Measures them, which takes about so many seconds. Collective.
+/// At most, before an automatic all-to-all. Where ranks share cores and links are slow, turns of
+/// trials vary by a third and take a second; elsewhere it is clear sooner which one is the faster.
+inline constexpr double kProbeSeconds = 10;
+
+/// Measures them, which takes about so many seconds at most. Collective.
 ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transport,
                         double seconds);
 

@@ -18,6 +18,7 @@
 #include "bench/hosts.hpp"
 #include "bench/rows/csv_columns.hpp"
 #include "bench/run/measure.hpp"
+#include "bench/run/require_memory.hpp"
 #include "bench/sweep.hpp"
 #include "bench/trace/chrome_trace.hpp"
 #include "bench/trace/record.hpp"
@@ -83,7 +84,10 @@ void write(const std::string& output, const Timeline& timeline, const Point& poi
 int trace(const TraceOptions& options, const Processes& processes) {
   const Hosts hosts(processes);
   const Point point = points(options.axes, hosts.nodes()).front();
-  if (!point.simulated()) require_device(point);
+  if (!point.simulated()) {
+    require_device(point);
+    require_memory(point, hosts, point.device == "cuda" ? gpu_machine() : std::nullopt);
+  }
   const bool told = comm::backend(point.transport).world == "gpu";
   RINGSPAN_REQUIRE(point.device != "cuda" || told, "--transport: a timeline of '", point.transport,
                    "' on GPUs would show when the host sees messages; trace nccl or cuda_ipc");

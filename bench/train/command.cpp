@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "bench/commit.hpp"
+#include "bench/hosts.hpp"
 #include "bench/machine.hpp"
 #include "bench/rows/new_csv.hpp"
 #include "bench/sweep.hpp"
+#include "bench/train/bytes_needed.hpp"
 #include "bench/train/training.hpp"
 #include "comm/error.hpp"
 
@@ -212,10 +214,14 @@ void in_first(const Processes& processes, const std::function<void()>& body) {
 
 int train(const TrainOptions& options, const Processes& processes) {
   const bool process = comm::ranks_are_processes(comm::backend(options.transport));
+  const Hosts hosts(processes);
   std::optional<NewCsv> csv;  // of the first process
   const std::string text = processes.told_by_first([&] {
     if (process) model::require_ranks(options.mesh, processes.size());
     std::string all = read(options);
+    hosts.require_memory(options.transport, options.ranks(), bytes_needed(options),
+                         concat("--batch: ", options.batch, " samples of ", options.length,
+                                " tokens and this model take at least "));
     csv.emplace(options.csv, header());
     return all;
   });

@@ -63,7 +63,7 @@ void launch_in_processes(const LaunchOptions& options, const RankFunction& body)
           rank, options.debug.ledger, Connection::Apart{descriptors, take});
     };
   };
-  streams::launch_processes("cuda_ipc", options, body, prepare);
+  streams::launch_processes("cuda_ipc", streams::Reach::one_machine, options, body, prepare);
 }
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of one process, or as processes of one machine, each with a GPU of its own. A
+// Ranks as threads of one process, or as processes of any machines, each with a GPU of its own. A
 // batch is one group of NCCL's sends and receives on the rank's transfer stream. Ranks post in one
 // order across all their groups, so one communicator serves them all, and a group costs nothing.
 #include <vector>
@@ -68,7 +68,7 @@ void launch_in_processes(const LaunchOptions& options, const RankFunction& body)
                                           options.debug.ledger);
     };
   };
-  streams::launch_processes("nccl", options, body, prepare);
+  streams::launch_processes("nccl", streams::Reach::any_machines, options, body, prepare);
 }
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
@@ -98,14 +98,13 @@ std::string found() {
 }  // namespace nccl
 
 Backend nccl_backend() {
-  return {
-      "nccl",
-      "ranks are threads of this process, or processes of one machine, each with a GPU, over NCCL",
-      "gpu",
-      nccl::unavailable,
-      nccl::launch_ranks,
-      processes::has_launcher() ? processes::own_process : nullptr,
-      nccl::found};
+  return {"nccl",
+          "ranks are threads of this process, or processes, each with a GPU, over NCCL",
+          "gpu",
+          nccl::unavailable,
+          nccl::launch_ranks,
+          processes::has_launcher() ? processes::own_process : nullptr,
+          nccl::found};
 }
 
 }  // namespace ringspan::comm

@@ -47,6 +47,9 @@ Array read(const ConstTensorView& from);
 
 /// A host tensor with the values of `from`.
 Tensor make_tensor(comm::Device& device, const Array& from, DType dtype);
+/// The same of the tokens at `positions`, in this order.
+Tensor make_tensor(comm::Device& device, const Array& whole,
+                   std::span<const std::int64_t> positions, DType dtype);
 
 /// Half the distance between neighbours of `dtype`, relative to where it is largest.
 double half_ulp(DType dtype);

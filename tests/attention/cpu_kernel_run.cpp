@@ -26,7 +26,7 @@ CpuRank::CpuRank(comm::Device& device, const Problem& problem, const Shard& shar
     : shard(shard), tokens(positions(shard)) {
   const Shape& s = problem.shape;
   const auto input = [&](const Array& array) {
-    return make_tensor(device, take_tokens(array, tokens), s.dtype);
+    return make_tensor(device, array, tokens, s.dtype);
   };
   q = input(whole.q), k = input(whole.k), v = input(whole.v), d_out = input(whole.d_out);
   const auto result = [&](std::int64_t heads, std::int64_t dim, double value = 0) {

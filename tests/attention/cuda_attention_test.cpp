@@ -133,8 +133,10 @@ class CudaScheduleTest : public testing::TestWithParam<std::string> {
   }
 };
 
-#ifdef RINGSPAN_SANITIZED  // see comm/README.md for what they find in cuda_ipc
+#ifdef RINGSPAN_SANITIZED  // which makes them slow
 INSTANTIATE_TEST_SUITE_P(Transports, CudaScheduleTest, testing::Values("nccl"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Soak, CudaScheduleTest, testing::Values("cuda_ipc"),
                          [](const auto& info) { return info.param; });
 #else
 INSTANTIATE_TEST_SUITE_P(Transports, CudaScheduleTest, testing::Values("nccl", "cuda_ipc"),

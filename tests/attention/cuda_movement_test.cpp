@@ -141,6 +141,38 @@ TEST_F(CudaMovementTest, MergesRowsWithTheirOldMaxAndLeavesIdentitiesAlone) {
   }
 }
 
+// Also of gradients whose squares fp32 does not have, of rows that saw nothing, and of padding.
+TEST_F(CudaMovementTest, ProjectsOutOnItsGradient) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Array all = random_array(2, 6, 3, 16, dtype, 3);
+    for (const double unit : {1.0, 0x1p-10, dtype == DType::bf16 ? 0x1p-90 : 0x1p-14}) {
+      Array d_out = all, delta = random_array(2, 6, 3, 1, DType::f32, 4), lse = delta;
+      for (double& x : d_out.values) x *= unit;
+      for (double& x : delta.values) x *= unit;
+      lse.row(1, 5, 2)[0] = -kInfinity;
+      delta.row(1, 5, 2)[0] = 0;
+      d_out.row(1, 5, 2)[3] = std::nan("");
+      for (int d = 0; d < 16; ++d) d_out.row(0, 2, 1)[d] = 0;
+      delta.row(0, 2, 1)[0] = 0;
+      const Tensor to(device_, dtype, 2, 6, 3, 16), statistics(device_, DType::f32, 2, 6, 3, 1);
+      const TensorView given = make_kept(d_out, dtype);
+      movement_->project(given, make_kept(delta, DType::f32), make_kept(lse, DType::f32), to,
+                         statistics);
+      const Array out = read_back(to), kept = read(statistics), d_out_stored = read(given);
+      for (std::int64_t row = 0; row < 2 * 6 * 3; ++row) {
+        const std::int64_t b = row / 18, t = row / 3 % 6, h = row % 3;
+        const bool saw_any = lse.row(b, t, h)[0] != -kInfinity;
+        EXPECT_EQ(kept.row(b, t, h)[0], saw_any ? lse.row(b, t, h)[0] : 0);
+        double product = 0;
+        for (int d = 0; d < 16; ++d)
+          product += out.row(b, t, h)[d] * (saw_any ? d_out_stored.row(b, t, h)[d] : 1);
+        const double wanted = delta.row(b, t, h)[0];
+        EXPECT_NEAR(product, wanted, std::abs(wanted) * half_ulp(dtype) * 1.01 + unit * 0x1p-24);
+      }
+    }
+  }
+}
+
 TEST_F(CudaMovementTest, AGraphMovesWhenItIsLaunchedAndEveryTime) {
   const Tensor from(device_, DType::f32, 1, 2, 1, 4), to(device_, DType::f32, 1, 2, 1, 4);
   movement_->fill(from, 1);
@@ -217,6 +249,9 @@ TEST_F(CudaMovementTest, RefusesWhatItCannotMove) {
   EXPECT_THROW(movement_->copy(a, b), Error);
   EXPECT_THROW(movement_->accumulate(half, half), Error);
   EXPECT_THROW(movement_->fill(Tensor(device_, DType::reproducible, 1, 1, 1, 1), 0), Error);
+  const Tensor row(device_, DType::f32, 1, 2, 1, 1);
+  EXPECT_THROW(movement_->project(half, row, row, a, row), Error);
+  EXPECT_THROW(movement_->project(half, row, half, half, row), Error);
 }
 
 TEST(CudaMovementPlaceTest, CountsBeyondThirtyTwoBits) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "attention/kernels/cudnn/forward_plan.hpp"
+#include "attention/kernels/cudnn/tile_plan.hpp"
 #include "comm/error.hpp"
 #include "gtest/gtest.h"
 
@@ -34,20 +34,23 @@ std::string description(const Gpu& gpu) {
 }
 
 /// Packed, every `step`-th token of longer tensors.
-ForwardShape make_shape(std::int64_t queries, std::int64_t keys, std::int64_t head_dim,
-                        std::int64_t value_dim, std::int64_t step = 1) {
-  ForwardShape s{.batch = 2,
-                 .queries = queries,
-                 .keys = keys,
-                 .heads = 8,
-                 .kv_heads = 2,
-                 .head_dim = head_dim,
-                 .value_dim = value_dim};
+TileShape make_shape(std::int64_t queries, std::int64_t keys, std::int64_t head_dim,
+                     std::int64_t value_dim, std::int64_t step = 1) {
+  TileShape s{.batch = 2,
+              .queries = queries,
+              .keys = keys,
+              .heads = 8,
+              .kv_heads = 2,
+              .head_dim = head_dim,
+              .value_dim = value_dim};
   s.q = {queries * step * s.heads * head_dim, step * s.heads * head_dim, head_dim};
   s.k = {keys * step * s.kv_heads * head_dim, step * s.kv_heads * head_dim, head_dim};
   s.v = {keys * step * s.kv_heads * value_dim, step * s.kv_heads * value_dim, value_dim};
+  s.d_out = {queries * step * s.heads * value_dim, step * s.heads * value_dim, value_dim};
   return s;
 }
+
+constexpr TileShape::Pass kPasses[] = {TileShape::Pass::forward, TileShape::Pass::backward};
 
 class CudnnGraphTest : public testing::TestWithParam<Gpu> {
  protected:
@@ -59,8 +62,8 @@ class CudnnGraphTest : public testing::TestWithParam<Gpu> {
     }
   }
 
-  std::size_t engines(const ForwardShape& shape) {
-    return ForwardGraph(api_, shape).engines(describe_device(api_, description(GetParam()))).size();
+  std::size_t engines(const TileShape& shape) {
+    return TileGraph(api_, shape).engines(describe_device(api_, description(GetParam()))).size();
   }
 
   std::shared_ptr<const Api> api_;
@@ -70,24 +73,28 @@ INSTANTIATE_TEST_SUITE_P(Gpus, CudnnGraphTest, testing::ValuesIn(kGpus),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(CudnnGraphTest, HasEnginesForEveryBand) {
-  for (const bool lower : {false, true}) {
-    for (const bool upper : {false, true}) {
-      ForwardShape shape = make_shape(1000, 900, 128, 128);
-      shape.lower = lower, shape.upper = upper;
-      EXPECT_GT(engines(shape), 0u) << lower << ' ' << upper;
+  for (const TileShape::Pass pass : kPasses) {
+    for (const bool lower : {false, true}) {
+      for (const bool upper : {false, true}) {
+        TileShape shape = make_shape(1000, 900, 128, 128);
+        shape.pass = pass, shape.lower = lower, shape.upper = upper;
+        EXPECT_GT(engines(shape), 0u) << static_cast<int>(pass) << ' ' << lower << ' ' << upper;
+      }
     }
   }
 }
 
 TEST_P(CudnnGraphTest, HasEnginesForShapesStepsAndTypes) {
-  ForwardShape shapes[] = {make_shape(64, 64, 64, 64), make_shape(37, 53, 72, 72),
-                           make_shape(1, 1, 128, 128), make_shape(500, 700, 128, 64, 3)};
-  for (ForwardShape& shape : shapes) {
+  TileShape shapes[] = {make_shape(64, 64, 64, 64), make_shape(37, 53, 72, 72),
+                        make_shape(1, 1, 128, 128), make_shape(500, 700, 128, 64, 3)};
+  for (TileShape& shape : shapes) {
     shape.upper = true;
     for (const DType dtype : {DType::bf16, DType::f16}) {
-      shape.dtype = dtype;
-      EXPECT_GT(engines(shape), 0u)
-          << shape.queries << ' ' << shape.head_dim << '/' << shape.value_dim;
+      for (const TileShape::Pass pass : kPasses) {
+        shape.dtype = dtype, shape.pass = pass;
+        EXPECT_GT(engines(shape), 0u) << static_cast<int>(pass) << ' ' << shape.queries << ' '
+                                      << shape.head_dim << '/' << shape.value_dim;
+      }
     }
   }
 }
@@ -127,11 +134,11 @@ TEST(CudnnPlanTest, TellsWhatCudnnCannotDoFromWhatHasFailed) {
   constexpr Status kShape = 3002, kShared = 3010, kPrerequisite = 3008, kCompilation = 4001;
   const Handle handle(refusing_api(), nullptr);
   const Descriptor device = describe_device(handle.api(), handle.pointer());
-  const ForwardShape shape = make_shape(64, 64, 64, 64);
+  const TileShape shape = make_shape(64, 64, 64, 64);
   const auto kind_of = [&](Status of_plan, Status of_size) -> std::optional<ErrorKind> {
     plan_status = of_plan, size_status = of_size;
     try {
-      ForwardPlan::make(handle, device, shape);
+      TilePlan::make(handle, device, shape);
       return {};
     } catch (const Error& error) {
       return error.kind();
@@ -149,7 +156,7 @@ TEST(CudnnPlanTest, TellsWhatCudnnCannotDoFromWhatHasFailed) {
 }
 
 TEST_P(CudnnGraphTest, IsRefusedForWhatItCannotExpress) {
-  ForwardShape shape = make_shape(64, 64, 64, 64);
+  TileShape shape = make_shape(64, 64, 64, 64);
   shape.kv_heads = 3;  // of 8 heads
   EXPECT_THROW(engines(shape), Error);
 }

@@ -38,7 +38,9 @@ void check(const std::vector<int>& row, bool gpu) {
   const OracleInputs inputs = random_inputs(problem, 5);
   const OracleResults expected = oracle(problem, inputs);
   const bool cuda = gpu && schedule.name != "ring_self_attention";  // its kernels keep no scores
-  const comm::LaunchOptions options{.ranks = ranks, .deadline = 20, .debug = {.poison = true}};
+  const double deadline = cuda ? 300 : 20;  // which a sanitized emulation of one kernel may need
+  const comm::LaunchOptions options{
+      .ranks = ranks, .deadline = deadline, .debug = {.poison = true}};
   EXPECT_TRUE(comm::test::on_every_rank(options, [&](const comm::Communicator& comm) {
     const auto kernels = make_kernels(cuda ? "cuda" : "cpu", comm.device());
     const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);

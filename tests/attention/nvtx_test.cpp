@@ -19,7 +19,7 @@ TEST(NvtxRangeTest, NamesWhatAScheduleComputesCopiesAndSends) {
       "causal", 24,
       {.heads = 4, .kv_heads = 2, .head_dim = 8, .value_dim = 8, .dtype = DType::bf16});
   const OracleInputs inputs = random_inputs(problem, 3);
-  comm::launch("nccl", {.ranks = 2, .deadline = 20}, [&](const comm::Communicator& comm) {
+  comm::launch("nccl", {.ranks = 2, .deadline = 200}, [&](const comm::Communicator& comm) {
     const auto kernels = make_kernels("cuda", comm.device());
     for (const char* name : {"zigzag", "ulysses"}) {
       const auto schedule = make_schedule(name, comm, *kernels);

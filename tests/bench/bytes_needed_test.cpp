@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "bench/run/measure.hpp"
+#include "bench/train/bytes_needed.hpp"
+#include "bench/train/training.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -45,6 +47,33 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
     EXPECT_GE(bytes_needed(point), handed_out);
     const double slack = point.schedule == "dist_flash" ? 1.7 : 1.25;  // its ranks are not alike
     EXPECT_LE(bytes_needed(point), slack * handed_out);
+  }
+}
+
+/// So what it refuses cannot be.
+TEST(BytesNeededTest, IsALittleLessThanTrainingTakes) {
+  const std::string text(1000, 'a');
+  for (const char* mesh : {"tensor=1", "tensor=2,ring=2", "ring=2,data=2", "ulysses=2,shard=2"}) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      for (const char* variant : {"llama", "gpt"}) {
+        SCOPED_TRACE(concat(mesh, ' ', recompute, ' ', variant));
+        const TrainOptions options = train_options({{"--mesh", mesh},
+                                                    {"--recompute", recompute},
+                                                    {"--variant", variant},
+                                                    {"--layers", "4"},
+                                                    {"--seq", "64"},
+                                                    {"--steps", "1"},
+                                                    {"--hidden", "32"},
+                                                    {"--mlp-hidden", "96"}});
+        double taken = 0;
+        train_on("threads", options, text, [&](const TrainedStep& step) {
+          taken = static_cast<double>(step.activation_bytes + step.parameter_bytes);
+        });
+        taken *= options.ranks();
+        EXPECT_LE(bytes_needed(options), 1.05 * taken) << "ids are on the host";
+        EXPECT_GE(bytes_needed(options), 0.3 * taken);
+      }
+    }
   }
 }
 

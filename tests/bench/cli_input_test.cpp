@@ -70,7 +70,7 @@ TEST_F(CliInputTest, ASweepWithoutALegalPointIsBadInput) {
   expect_refused({"sweep", "--schedule", "usp", "--ranks", "4", "--ulysses-degree", "4294967298"},
                  "ulysses_degree of 4294967298 does not divide 4 ranks");
   expect_refused({"sweep", "--seq", "1Gi", "--heads", "128", "--csv", path("a.csv")},
-                 " GiB for inputs, outputs and buffers on 1 rank; the machine has ");
+                 " GiB on 1 rank; the machine has ");
   expect_refused({"sweep", "--heads", "8", "--kv-heads", "3", "--csv", path("a.csv")}, "kv_heads");
   expect_refused({"sweep", "--seq", "256Gi", "--mask", "documents:sampled"}, "the machine has");
   EXPECT_FALSE(std::filesystem::exists(path("a.csv")));

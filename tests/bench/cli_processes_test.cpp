@@ -6,20 +6,18 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "bench/rows/csv_reader.hpp"
 #include "comm/launch.hpp"
-#include "tests/bench/command.hpp"
+#include "tests/bench/mpirun_command.hpp"
 
 namespace ringspan::bench {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 int occurrences(const std::string& text, const std::string& of) {
@@ -28,48 +26,8 @@ int occurrences(const std::string& text, const std::string& of) {
   return count;
 }
 
-class CliProcessesTest : public CommandTest {
+class CliProcessesTest : public MpirunCommandTest {
  protected:
-  static void SetUpTestSuite() {
-    for (const char* setting :
-         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-          "OMPI_MCA_rmaps_base_oversubscribe", "OMPI_MCA_mpi_yield_when_idle"}) {
-      setenv(setting, "1", 1);
-    }
-    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
-    setenv("MPIEXEC_TIMEOUT", "60", 1);
-  }
-
-  ~CliProcessesTest() override { EXPECT_EQ(processes(), std::vector<pid_t>()) << "are left"; }
-
-  void use(int count) { launcher_ = {RINGSPAN_MPIEXEC, "-n", std::to_string(count)}; }
-
-  /// The processes find the emulated driver and NCCL.
-  void emulate() {
-    launcher_.insert(launcher_.begin(), {"/usr/bin/env", "-u", "CUDA_VISIBLE_DEVICES",
-                                         "LD_LIBRARY_PATH=" RINGSPAN_EMULATION});
-  }
-
-  /// Processes of the command started here, of one rank or of all.
-  std::vector<pid_t> processes(int rank = -1) const {
-    std::vector<pid_t> found;
-    const auto holds = [](const std::filesystem::path& file, const std::string& text) {
-      std::ostringstream content;
-      content << std::ifstream(file).rdbuf();
-      return content.str().find(text) != std::string::npos;
-    };
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) {
-        continue;
-      }
-      const bool ours = holds(entry.path() / "cmdline", folder_) &&
-                        holds(entry.path() / "environ",
-                              rank < 0 ? "" : concat("OMPI_COMM_WORLD_RANK=", rank, '\0'));
-      if (ours) found.push_back(std::stoi(entry.path().filename()));
-    }
-    return found;
-  }
-
   /// A sweep whose second point takes too long to be waited for, once its first row is there.
   pid_t start_long_sweep(const std::string& transport) {
     use(3);
@@ -92,54 +50,6 @@ class CliProcessesTest : public CommandTest {
     }
   }
 };
-
-TEST_F(CliProcessesTest, RanksOnGpusMayBeProcesses) {
-  use(2);
-  emulate();
-  const Outcome outcome = tiny({"--transport", "nccl,cuda_ipc", "--schedule", "zigzag", "--ranks",
-                                "1,2", "--pass", "both", "--check", "--csv", path("a.csv")});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const std::vector<Cells> rows = read_csv(path("a.csv"));
-  ASSERT_EQ(rows.size(), 4u);
-  for (const Cells& row : rows) {
-    EXPECT_EQ(row[column("status")], "ok");
-    EXPECT_EQ(row[column("world")], "gpu");
-    EXPECT_EQ(row[column("machine")], "Emulated GPU (sm_90)");
-    EXPECT_NE(row[column("max_abs_error")], "");
-  }
-}
-
-TEST_F(CliProcessesTest, AllSayThatOneHasNoGpu) {
-  use(2);
-  emulate();
-  launcher_.insert(launcher_.end(), {"/bin/sh", "-c",
-                                     "[ $OMPI_COMM_WORLD_RANK = 0 ] || export "
-                                     "CUDA_VISIBLE_DEVICES=; exec \"$@\"",
-                                     "sh"});
-  const Outcome outcome = tiny({"--transport", "nccl,cuda_ipc", "--schedule", "ring,zigzag",
-                                "--ranks", "2", "--csv", path("a.csv")});
-  EXPECT_EQ(outcome.status, 1);
-  const std::vector<Cells> rows = read_csv(path("a.csv"));
-  ASSERT_EQ(rows.size(), 4u);
-  for (const Cells& row : rows) {
-    EXPECT_EQ(row[column("status")],
-              concat("transport '", row[column("transport")], "': process 1: no CUDA device"));
-  }
-}
-
-// Under a launcher of one, as in a batch script.
-TEST_F(CliProcessesTest, RanksOnGpusAreThreadsOfAProcessThatIsAlone) {
-  use(1);
-  emulate();
-  const Outcome outcome =
-      tiny({"--transport", "nccl,cuda_ipc", "--schedule", "ulysses", "--all-to-all", "automatic",
-            "--ranks", "2", "--check", "--csv", path("a.csv")});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const std::vector<Cells> rows = read_csv(path("a.csv"));
-  ASSERT_EQ(rows.size(), 2u);
-  for (const Cells& row : rows) EXPECT_EQ(row[column("status")], "ok");
-  EXPECT_FALSE(std::filesystem::exists(path("a.costs.json"))) << "probed in one address space";
-}
 
 TEST_F(CliProcessesTest, ThreadsAndProcessesShareAFile) {
   use(2);

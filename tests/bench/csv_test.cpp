@@ -100,6 +100,16 @@ TEST_F(CsvTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(rows[0][column("repeats")], "");
 }
 
+TEST_F(CsvTest, ReadsWhatASpreadsheetHasMarkedAsUtf8) {
+  const std::string rows = kHeader + std::string(52, ',') + "\n";
+  write(rows);
+  const std::vector<Cells> plain = read_csv(path_);
+  write("\xEF\xBB\xBF" + rows);
+  EXPECT_EQ(read_csv(path_), plain);
+  write("\xEF\xBB" + rows);
+  EXPECT_THAT(refusal(), HasSubstr("column 1 is '\xEF\xBBmachine'"));
+}
+
 TEST_F(CsvTest, EveryAxisIsPartOfTheKey) {
   Cells row = cells(refused_row());
   const std::string before = key(row);

@@ -190,6 +190,7 @@ TEST_F(TraceCliTest, BadInputIsRefusedInOneLine) {
   refused({"--mask", "full,causal"}, "--mask: 2 values, but a trace is of one point");
   refused({"--model", "llama3-8b,llama2-7b"}, "--model: 2 values, but a trace is of one point");
   refused({"--csv", "a.csv"}, "unknown option '--csv'");
+  refused({"--batch", "1Gi"}, " GiB on 2 ranks; the machine has ");
   refused({"-o", path("none") + "/t.json"}, "--output: cannot write ");
   refused({"--schedule", "ulysses", "--heads", "1", "-o", path("t.json")},
           "every rank needs a head");

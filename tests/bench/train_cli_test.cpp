@@ -27,7 +27,7 @@ class TrainCliTest : public CommandTest {
 };
 
 TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
-  expect_refused({"train", "--mesh", "expert=2"}, "--mesh: mesh: unknown axis 'expert'");
+  expect_refused({"train", "--mesh", "expert=2"}, "--mesh: unknown axis 'expert'");
   expect_refused({"train", "--mesh", "pipeline=2"}, "pipeline is 2");
   expect_refused({"train", "--mesh", "data=65536x65536"},
                  "--mesh: shard=65536,replicate=65536 has");
@@ -64,6 +64,9 @@ TEST_F(TrainCliTest, RefusesBadInputInOneLine) {
   expect_refused({"train", "--text", path("none")}, "--text: cannot read ");
   expect_refused({"train", "--text", path("")}, ": it is a directory");
   expect_refused({"train", "--seq", "1Mi"}, "bytes; a sample of --seq takes 1048576");
+  expect_refused({"train", "--batch", "1Gi"}, "--batch: 1073741824 samples of 256 tokens and this");
+  expect_refused({"train", "--hidden", "1Gi"}, " GiB on 2 ranks; the machine has ");
+  expect_refused({"train", "--layers", "1Gi"}, " GiB on 2 ranks; the machine has ");
   expect_refused({"train", "--ulysses-degree", "2"}, "unknown option '--ulysses-degree'");
 }
 

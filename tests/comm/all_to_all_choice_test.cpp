@@ -158,6 +158,7 @@ TEST(HierarchicalRangesTest, AreWhereTheSecondsSayOnAnyNumberOfNodes) {
 MessageCosts with_trials(const std::vector<std::pair<double, double>>& ratios) {
   MessageCosts costs = kCosts;
   costs.trials = {4, 8};
+  costs.inter_node.long_from = 1e9;
   for (const auto& [bytes, ratio] : ratios) {
     const int stages = choose_all_to_all(hierarchical, kCosts, std::lround(bytes), 4, 8).stages;
     const double modelled = all_to_all_seconds(kCosts, bytes, 4, 8, stages) /
@@ -186,6 +187,21 @@ TEST(AllToAllTrialsTest, HoldBelowTheFirstAndBeyondTheLast) {
   const MessageCosts costs = with_trials({{64, 10}, {4096, 1e-6}});
   EXPECT_EQ(automatic_choice(costs, 0, 4, 8).algorithm, direct);
   EXPECT_EQ(automatic_choice(costs, crossover(kCosts, 4, 8) * 10, 4, 8).algorithm, hierarchical);
+}
+
+// Without trials, hierarchical ceases to pay at twice the size of the only one. Where the model
+// knows of longer messages, it counts until direct's have become such.
+TEST(AllToAllTrialsTest, TheRatioOfTheLastStaysWhereMessagesAreLong) {
+  const double modelled = crossover(kCosts, 4, 8), last = std::floor(modelled / 2);
+  for (const double long_from : {last, 8 * modelled}) {
+    MessageCosts costs = with_trials({{last, 1}});
+    costs.inter_node.long_from = long_from;
+    for (const double bytes : {last, 1.9 * last, 2.1 * last, 1e9}) {
+      const bool pays = bytes < modelled || long_from == last;
+      EXPECT_EQ(automatic_choice(costs, bytes, 4, 8).algorithm, pays ? hierarchical : direct)
+          << long_from << " and " << bytes;
+    }
+  }
 }
 
 // The ratio goes from 4 to 1/4 over 64 to 16384 bytes: 1 at 1024.

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the caller brings, which processes let each other into by whatever kind of handle it
 // has, or which goes through the pool.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/collectives.hpp"
 #include "comm/transports/cuda_ipc/imports.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 #include "tests/comm/forked_ranks.hpp"
 #include "tests/comm/streams.hpp"
 #include "tests/emulation/faults.hpp"
@@ -24,7 +29,7 @@ using test::queue_check;
 using test::queue_write;
 
 constexpr std::size_t kMapped = std::size_t{2} << 20;  // bytes
-constexpr double kSeconds = 20;
+constexpr double kSeconds = 100;
 
 /// Mapped by the caller, and unmapped when the last holder lets go.
 Buffer mapped_memory(const cuda::Gpu& gpu, int kinds) {
@@ -127,6 +132,54 @@ TEST(CudaIpcExportsTest, KeepsLittleOfWhatTheOwnerHasFreed) {
            });
   });
   for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
+/// Ends as the kernel ends a process: what it has open goes first.
+[[noreturn]] void end_slowly(std::atomic<bool>& going) {
+  close_range(3, ~0U, 0);
+  going = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  _exit(7);
+}
+
+/// Rank 1 announces its memory and ends; only then do the others come to open it.
+void pass_on_to_the_end(const Communicator& comm, bool is_mapped, std::atomic<bool>& going) {
+  const cuda::Gpu& gpu = test::compute_stream(comm).gpu();
+  const cuda::Current current(gpu);
+  const auto allocate = [&] {
+    return is_mapped ? mapped_memory(gpu, cuda::kDescriptorHandle)
+                     : comm.device().allocate(kMapped);
+  };
+  const Buffer out = allocate(), in = allocate();
+  for (int i = 0; i < 5000 && comm.rank() != 1 && !going; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  Request request = pass_on(comm, whole(out), whole(in));
+  if (comm.rank() == 1) end_slowly(going);
+  request.wait();
+  comm.device().synchronize(comm.deadline());
+}
+
+TEST(CudaIpcExportsTest, NamesAProcessThatEndsAsOthersOpenItsMemory) {
+  for (const bool is_mapped : {false, true}) {
+    SCOPED_TRACE(is_mapped ? "descriptor" : "pool");
+    const streams::SharedMemory shared(sizeof(std::atomic<bool>));
+    auto& going = *new (shared.data()) std::atomic<bool>{false};
+    const auto statuses = fork_ranks(3, kSeconds, [&](const Bootstrap& bootstrap) {
+      try {
+        launch("cuda_ipc", {.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
+               [&](const Communicator& comm) { pass_on_to_the_end(comm, is_mapped, going); });
+        require(false, "no error");
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        require(error.kind() == ErrorKind::peer_failed && error.where().peer == 1, text);
+        require(text.find("operation 0, pass_on: posted by") == 0, text);
+        require(text.find("rank 1 is gone: its process") != std::string::npos, text);
+      }
+    });
+    EXPECT_EQ(statuses[0], 0);
+    EXPECT_EQ(WEXITSTATUS(statuses[1]), 7);
+    EXPECT_EQ(statuses[2], 0);
+  }
 }
 
 /// What another process says to opening it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of idle blocks of cuda_ipc's pool when the driver has no memory left.
+// What becomes of idle blocks of cuda_ipc's pool when the driver has no memory left, and of memory
+// whose device goes.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -58,6 +59,19 @@ TEST_F(CudaIpcMemoryTest, NoBlockIsMadeWhileAGraphIsCaptured) {
     });
     EXPECT_NO_THROW(comm.device().allocate(5000));
   });
+}
+
+// As after a failure, where what the device lets go of itself is still queued when it goes.
+TEST_F(CudaIpcMemoryTest, ValuesGoWithADeviceWhoseStreamIsAboutToEnd) {
+  const auto gpu = std::make_shared<const cuda::Gpu>(cuda::load_cuda(), 0);
+  const long before = emulation_host_allocations();
+  {
+    cuda::CudaDevice device(gpu, {});
+    const Buffer values = device.allocate_values(100);
+    const auto nap = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+    gpu->check(gpu->api().launch_host_function(device.compute().handle(), nap, nullptr), "kernel");
+  }
+  EXPECT_EQ(emulation_host_allocations(), before);
 }
 
 }  // namespace

@@ -30,14 +30,14 @@ struct FaultyRank {
 };
 
 /// Runs `operation` and a barrier several times on every rank and expects that each of the others,
-/// and launch(), end with an error that names the faulty rank, within the deadline and two seconds.
-/// The operation may be anything collective that sends messages through the communicator.
+/// and launch(), end with an error that names the faulty rank, within the deadline and five
+/// seconds. The operation may be anything collective that sends messages through the communicator.
 void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
                    const RankFunction& operation);
 
-/// The same with a deadline of 50 ms, 2 to 5 ranks and seven ranks and posts at fault, which makes
-/// over a thousand faults of all operations and schedules; between processes and under the address
-/// sanitizer with three of them.
+/// The same with a deadline of 50 ms, on GPUs half a second, 2 to 5 ranks and seven ranks and posts
+/// at fault, which makes over a thousand faults of all operations and schedules; between processes
+/// and under the address sanitizer with three of them.
 void expect_always_blamed(Fault fault, Hop hop, const RankFunction& operation);
 
 }  // namespace ringspan::comm::test

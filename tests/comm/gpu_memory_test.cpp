@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
 #include "comm/collectives.hpp"
@@ -25,7 +24,6 @@ using test::pass_on;
 using test::queue_check;
 using test::queue_write;
 using test::sleep_in_kernel;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 5000;
 constexpr int kIllegalAddress = 700;  // CUDA_ERROR_ILLEGAL_ADDRESS
@@ -43,23 +41,18 @@ class SayingWire final : public test::ForwardingWire {
   const bool reaches_;
 };
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 /// [whether the wire takes memory of GPUs].
 class GpuMemoryTest : public testing::TestWithParam<bool> {
  protected:
   static void on_ranks(int ranks, double deadline, const RankFunction& body) {
-    const auto statuses = fork_ranks(ranks, 30, [&](const Bootstrap& bootstrap) {
+    expect_all_well(fork_ranks(ranks, 30, [&](const Bootstrap& bootstrap) {
       LaunchOptions options{.ranks = ranks, .deadline = deadline, .bootstrap = bootstrap};
       options.gpu_memory = true;
       processes::launch(options, body, bootstrap, [](const Bootstrap& all, double longest) {
         return std::make_unique<SayingWire>(ucx::make_ucx_wire(all, longest), GetParam());
       });
       require(emulation_allocations() == 0, "device memory is left");
-    });
-    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+    }));
   }
 };
 
@@ -71,11 +64,10 @@ TEST_P(GpuMemoryTest, SendsWhatTheKernelsBeforeHaveWritten) {
     const Slice out = whole(comm.device().allocate(kBytes)),
                 in = whole(comm.device().allocate(kBytes));
     barrier(comm);
-    const auto start = Clock::now();
-    sleep_in_kernel(comm, kSlow);
+    test::Gate gate(comm);
     queue_write(comm, out, 1);
     Request request = pass_on(comm, out, in);
-    require(Clock::now() - start < kSlow, "the post waits for the GPU");
+    gate.open();  // a post that waited for the GPU would not get here
     request.wait();
     const auto right = queue_check(comm, in, comm.prev(), 1);
     comm.device().synchronize(comm.deadline());
@@ -131,7 +123,8 @@ TEST(GpuMemoryRefusalTest, EndsWhenAGpuHangs) {
       launch("ucx", options, [](const Communicator& comm) {
         barrier(comm);
         const Slice in = whole(comm.device().allocate(kBytes));
-        if (comm.rank() == 0) sleep_in_kernel(comm, std::chrono::milliseconds(1500));
+        std::optional<test::Gate> gate;
+        if (comm.rank() == 0) gate.emplace(comm);
         pass_on(comm, whole(comm.device().allocate(kBytes)), in).wait();
       });
       require(false, "no failure");

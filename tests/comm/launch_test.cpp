@@ -146,6 +146,12 @@ TEST(LaunchTest, TurnsForeignExceptionsIntoErrorsThatNameTheRank) {
   EXPECT_STREQ(standard->what(), "rank 2: boom");
   EXPECT_EQ(standard->where().peer, 2);
 
+  const auto memory =
+      failure_of({.ranks = 1, .deadline = 20}, [](const Communicator&) { throw std::bad_alloc(); });
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->kind(), ErrorKind::system);
+  EXPECT_STREQ(memory->what(), "rank 0: out of memory");
+
   const auto other =
       failure_of({.ranks = 1, .deadline = 20}, [](const Communicator&) { throw 42; });
   ASSERT_TRUE(other);

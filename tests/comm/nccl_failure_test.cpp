@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fails in NCCL, and how that is told, on the emulated one with injected faults.
-#include <chrono>
 #include <string>
 
 #include "comm/collectives.hpp"
@@ -13,19 +12,16 @@ namespace {
 using test::failure_of;
 using test::kDeadline;
 using test::pass_on;
-using Clock = std::chrono::steady_clock;
 
 class NcclFailureTest : public test::InjectedFaultTest {};
 
 TEST_F(NcclFailureTest, AbortsAGroupThatNeverEnds) {
   emulation_fail("ncclKernel", 0, 1, 1);
-  const auto start = Clock::now();
   const auto error =
       failure_of("nccl", {.ranks = 2, .deadline = kDeadline}, [](const Communicator& comm) {
         pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
         comm.device().synchronize(comm.deadline());
       });
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::timeout);
 }

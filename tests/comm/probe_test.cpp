@@ -80,8 +80,12 @@ TEST(ProbeTest, TellsEveryRankTheSameAndNothingOfLinksThatAreNotThere) {
         EXPECT_EQ(trials.nodes, hierarchical ? (ranks + per_node - 1) / per_node : 0);
         EXPECT_EQ(trials.ranks_per_node, hierarchical ? per_node : 0);
         EXPECT_EQ(trials.count > 0, hierarchical);
-        for (const AllToAllTrial& trial : trials.all())
-          EXPECT_TRUE(trial.bytes > 0 && trial.direct > 0 && trial.hierarchical > 0);
+        double before = 0;
+        for (const AllToAllTrial& trial : trials.all()) {
+          EXPECT_TRUE(trial.direct > 0 && trial.hierarchical > 0);
+          EXPECT_GT(trial.bytes, before);
+          before = trial.bytes;
+        }
         if (trials.count > 0) {
           EXPECT_EQ(trials.all().back().direct, all[0].trials.all().back().direct);
         }
@@ -96,7 +100,7 @@ TEST(ProbeTest, EndsInAboutTheTimeItWasGiven) {
   test::launch({.ranks = 4, .ranks_per_node = 2, .deadline = 20}, [](const Communicator& comm) {
     const double start = comm.device().now();
     EXPECT_GT(probe(comm, 0.2).trials.count, 0);
-    EXPECT_LT(comm.device().now() - start, 2);  // on a busy machine
+    EXPECT_LT(comm.device().now() - start, 5);  // on a busy machine
   });
 }
 

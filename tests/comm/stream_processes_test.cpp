@@ -8,7 +8,6 @@
 #include <csignal>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
@@ -66,7 +65,7 @@ TEST_P(StreamProcessesTest, PassesBlocksOnBetweenProcesses) {
 TEST_P(StreamProcessesTest, NamesAProcessThatIsKilled) {
   const auto statuses = fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
     const auto start = Clock::now();
-    const auto error = failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
+    const auto error = failure_of({.ranks = 3, .deadline = 15, .bootstrap = bootstrap},
                                   [](const Communicator& comm) {
                                     const Slice out = whole(comm.device().allocate(kBytes)),
                                                 in = whole(comm.device().allocate(kBytes));
@@ -80,7 +79,7 @@ TEST_P(StreamProcessesTest, NamesAProcessThatIsKilled) {
             error ? error->what() : "no error");
     require(std::string(error->what()).find("is gone: its process") != std::string::npos,
             error->what());
-    require(Clock::now() - start < std::chrono::seconds(4), "noticed late");
+    require(Clock::now() - start < std::chrono::seconds(10), "noticed late");
   });
   EXPECT_EQ(statuses[0], 0);
   EXPECT_TRUE(WIFSIGNALED(statuses[1]));
@@ -175,21 +174,15 @@ class NcclProcessesTest : public StreamProcessesTest {};
 TEST_P(NcclProcessesTest, NameAProcessThatDiesWhileAllConnect) {
   const auto statuses = fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
     emulation_fail("asyncError", 0, 1'000'000'000, 7);  // in progress for ever
-    std::thread killer;
-    if (bootstrap.rank == 1)
-      killer = std::thread([] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        kill(getpid(), SIGKILL);
-      });
+    if (bootstrap.rank == 1) emulation_fail("killed", 20, 1, 1);
     const auto start = Clock::now();
     const auto error =
-        failure_of({.ranks = 3, .deadline = 8, .bootstrap = bootstrap}, pass_on_once);
-    if (killer.joinable()) killer.join();
+        failure_of({.ranks = 3, .deadline = 15, .bootstrap = bootstrap}, pass_on_once);
     require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
             error ? error->what() : "no error");
     require(std::string(error->what()).find("all ranks to be connected") != std::string::npos,
             error->what());
-    require(Clock::now() - start < std::chrono::seconds(6), "noticed late");
+    require(Clock::now() - start < std::chrono::seconds(10), "noticed late");
   });
   EXPECT_EQ(statuses[0], 0);
   EXPECT_TRUE(WIFSIGNALED(statuses[1]));

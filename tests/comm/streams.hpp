@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -56,6 +57,25 @@ inline std::shared_ptr<bool> queue_check(const Communicator& comm, const Slice& 
 inline void sleep_in_kernel(const Communicator& comm, std::chrono::microseconds time) {
   queue_kernel(comm, [time] { std::this_thread::sleep_for(time); });
 }
+
+/// A kernel that does not end before it is let, at the latest when this goes.
+class Gate {
+ public:
+  explicit Gate(const Communicator& comm) {
+    queue_kernel(comm, [open = open_] { open->wait(false); });
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { open(); }
+
+  void open() {
+    *open_ = true;
+    open_->notify_all();
+  }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> open_ = std::make_shared<std::atomic<bool>>(false);
+};
 
 /// To the next rank, from the previous one.
 inline Request pass_on(const Communicator& comm, const Slice& out, const Slice& in) {

@@ -62,18 +62,12 @@ TEST_P(StreamsFailureTest, NamesWhoeverHasNotPosted) {
 }
 
 TEST_P(StreamsFailureTest, TellsAKernelThatNeverEndsFromAPeer) {
-  std::atomic<bool> over{false};
   const auto error =
-      failure_of(GetParam(), {.ranks = 2, .deadline = kDeadline}, [&](const Communicator& comm) {
-        if (comm.rank() == 1) queue_kernel(comm, [&] { over.wait(false); });
+      failure_of(GetParam(), {.ranks = 2, .deadline = kDeadline}, [](const Communicator& comm) {
+        std::optional<test::Gate> gate;
+        if (comm.rank() == 1) gate.emplace(comm);
         pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
-        try {
-          comm.device().synchronize(comm.deadline());
-        } catch (const Error&) {
-          over = true;
-          over.notify_all();
-          throw;
-        }
+        comm.device().synchronize(comm.deadline());
       });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::timeout);
@@ -142,7 +136,7 @@ void survive(const Communicator& comm, const char* call, std::atomic<bool>& stru
     struck = true;
     EXPECT_EQ(error.where().sequence, 0);
   }
-  for (const auto end = Clock::now() + std::chrono::seconds(4); !over && Clock::now() < end;) {
+  for (const auto end = Clock::now() + std::chrono::seconds(15); !over && Clock::now() < end;) {
     try {
       comm.device().poll();
     } catch (const Error&) {
@@ -163,7 +157,7 @@ TEST_P(StreamsFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
     SCOPED_TRACE(call);
     std::atomic<bool> ready{false}, struck{false}, over{false};
     const auto error =
-        failure_of(GetParam(), {.ranks = 2, .deadline = 2}, [&](const Communicator& comm) {
+        failure_of(GetParam(), {.ranks = 2, .deadline = 10}, [&](const Communicator& comm) {
           if (comm.rank() == 1) {
             ready.wait(false);
             return survive(comm, call, struck, over);
@@ -171,8 +165,8 @@ TEST_P(StreamsFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
           const Buffer out = comm.device().allocate(8), in = comm.device().allocate(8);
           ready = true;  // the fault is for the other rank
           ready.notify_all();
-          const auto start = Clock::now();
-          while (!struck && Clock::now() < start + std::chrono::seconds(2))
+          for (const auto end = Clock::now() + std::chrono::seconds(5);
+               !struck && Clock::now() < end;)
             std::this_thread::yield();
           try {
             pass_on(comm, whole(out), whole(in)).wait();
@@ -181,7 +175,6 @@ TEST_P(StreamsFailureTest, TellsPeersOfAFailureThatItsRankSurvives) {
             EXPECT_EQ(told.where().peer, 1) << told.what();
           }
           over = true;
-          EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
         });
     EXPECT_TRUE(struck);
     ASSERT_TRUE(error);

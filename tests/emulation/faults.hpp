@@ -7,6 +7,7 @@ extern "C" {
 /// Names are those of the driver and of NCCL. Besides,
 ///   ncclKernel        a group of messages that never ends unless it is aborted (status: any)
 ///   asyncError        what ncclCommGetAsyncError tells of a communicator
+///   killed            the process is killed as it asks for that
 ///   eventClock        the time between two events is longer by that many percent
 ///   ncclVersion       what ncclGetVersion tells, driverVersion likewise
 void emulation_fail(const char* call, int skip, int times, int status);
@@ -16,6 +17,8 @@ int emulation_injected(const char* call);
 
 /// Of device memory, by cuMemAllocAsync, that has not been released yet.
 long emulation_allocations();
+/// Likewise of memory of the host, by cuMemHostAlloc.
+long emulation_host_allocations();
 
 /// Of device memory, by cuMemAlloc, that has not been released; allocations of other processes that
 /// are open here.

@@ -84,6 +84,8 @@ std::vector<CUfunc_st>& functions() {
       {"ringspan_fill", apart<kernels::Fill, kernels::fill, kCount<kernels::Fill>>},
       {"ringspan_merge_out", apart<kernels::Merge, kernels::merge_out, kCount<kernels::Merge>>},
       {"ringspan_merge_rows", apart<kernels::Merge, kernels::merge_rows, kRows>},
+      {"ringspan_project",
+       apart<kernels::Projection, kernels::project, kCount<kernels::Projection>>},
       {"ringspan_plain_forward",
        apart<PlainAttention, kernels::plain_forward, kernels::query_rows>},
       {"ringspan_plain_backward_queries",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of the emulated driver: the host's, which the sanitizers watch.
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -39,6 +40,8 @@ bool forget(Address address) {
   return allocations().device.erase(address) > 0;
 }
 
+std::atomic<long> host_allocations{0};
+
 }  // namespace
 
 bool emulation::release_ordered(Address address) {
@@ -75,10 +78,14 @@ Status cuMemHostAlloc(void** data, std::size_t bytes, unsigned) {
   if (emulation::current_ordinal() < 0) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
   *data = ::operator new(bytes, kAlignment);
+  ++host_allocations;
   return kSuccess;
 }
 
+long emulation_host_allocations() { return host_allocations; }
+
 Status cuMemFreeHost(void* data) {
+  --host_allocations;
   ::operator delete(data, kAlignment);
   return kSuccess;
 }

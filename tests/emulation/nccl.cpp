@@ -3,6 +3,7 @@
 // its stream until the other side is there, calls are in progress until they are asked about, and
 // queue nothing before, and what differs in size never ends.
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -125,6 +126,7 @@ Status ncclCommInitRankConfig(CommHandle* handle, int ranks, UniqueId id, int ra
 }
 
 Status ncclCommGetAsyncError(CommHandle handle, Status* state) {
+  if (emulation_injected("killed")) raise(SIGKILL);
   Comm& comm = *handle->comm;
   const std::lock_guard lock(*comm.world);
   *state = emulation_injected("asyncError");

@@ -12,11 +12,12 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -30,11 +31,16 @@ constexpr long kLongestNap = 5'000'000;                  // nanoseconds; some ri
 
 /// The content of an id.
 struct Name {
+  std::uint64_t number = 0;  // no two are alike, on any host
   pid_t process = 0;
   int file = -1;
-  long number = 0;
 };
 static_assert(sizeof(Name) <= sizeof(UniqueId));
+
+std::uint64_t new_number() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
 
 /// Worlds of this process: until somebody has joined, it has them itself.
 struct Worlds {
@@ -44,7 +50,7 @@ struct Worlds {
   };
 
   std::mutex mutex;
-  std::map<long, Known> by_number;
+  std::map<std::uint64_t, Known> by_number;
 };
 
 Worlds& worlds() {
@@ -52,10 +58,20 @@ Worlds& worlds() {
   return *all;
 }
 
-std::string title(long number) { return "emulated-nccl-" + std::to_string(number); }
+std::string title(std::uint64_t number) { return "emulated-nccl-" + std::to_string(number); }
+
+// Hosts that are namespaces see each other's files in a folder that both have.
+const char* folder() { return std::getenv("RINGSPAN_EMULATED_NCCL_FOLDER"); }
+std::string path_of(std::uint64_t number) { return std::string(folder()) + "/" + title(number); }
+
+int create_file(std::uint64_t number) {
+  if (!folder()) return memfd_create(title(number).c_str(), MFD_CLOEXEC);
+  return open(path_of(number).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
 
 // Its descriptor may be another file by now.
 int open_file(const Name& name) {
+  if (folder()) return open(path_of(name.number).c_str(), O_RDWR | O_CLOEXEC);
   const std::string path =
       "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
   char target[64] = {};
@@ -98,9 +114,8 @@ World::~World() {
 }
 
 std::shared_ptr<World> World::create(UniqueId& id) {
-  static std::atomic<long> next{1};
-  Name name{getpid(), -1, next++};
-  name.file = memfd_create(title(name.number).c_str(), MFD_CLOEXEC);
+  Name name{new_number(), getpid(), -1};
+  name.file = create_file(name.number);
   const std::shared_ptr<World> world = map(name.file);
   if (!world) return nullptr;
   pthread_mutexattr_t attributes;
@@ -118,15 +133,16 @@ std::shared_ptr<World> World::create(UniqueId& id) {
 std::shared_ptr<World> World::find(const UniqueId& id) {
   Name name;
   std::memcpy(&name, id.bytes, sizeof(name));
-  if (name.process != getpid()) {
-    const int file = open_file(name);
-    return file < 0 ? nullptr : map(file);
+  {
+    const std::lock_guard lock(worlds().mutex);
+    const auto found = worlds().by_number.find(name.number);
+    if (found != worlds().by_number.end()) {
+      const std::shared_ptr<World> waiting = std::move(found->second.waiting);
+      return found->second.joined.lock();
+    }
   }
-  const std::lock_guard lock(worlds().mutex);
-  const auto found = worlds().by_number.find(name.number);
-  if (found == worlds().by_number.end()) return nullptr;
-  const std::shared_ptr<World> waiting = std::move(found->second.waiting);
-  return found->second.joined.lock();
+  const int file = open_file(name);
+  return file < 0 ? nullptr : map(file);
 }
 
 World::Header& World::header() const { return *reinterpret_cast<Header*>(memory_); }

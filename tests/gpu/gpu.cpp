@@ -55,7 +55,6 @@ std::string missing(const std::string& family) {
   if (real && attention::cuda::kernel_targets().empty())
     return "this build has no kernels, because no CUDA toolkit was found";
   if (family != "cudnn") return {};
-  if (!real) return "cuDNN does not run on the emulated driver";
   try {
     attention::cudnn::load_cudnn();
     return {};

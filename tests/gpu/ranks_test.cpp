@@ -27,10 +27,6 @@ namespace {
 constexpr double kLongest = 60;  // seconds
 constexpr std::int64_t kBytes = 1'000'003;
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 /// Device memory is written and looked at by way of the host's.
 void put(const Communicator& comm, const Slice& to, int source, int destination, int round) {
   const Slice values = whole(comm.device().allocate_values(to.bytes()));

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "attention/kernels/cuda/image.hpp"
+#include "attention/kernels/cudnn/api.hpp"
+#include "comm/error.hpp"
 #include "comm/launch.hpp"
 #include "gtest/gtest.h"
 #include "tests/gpu/gpu.hpp"
@@ -24,6 +26,11 @@ TEST(VersionsTest, OfWhatIsThere) {
     const comm::Backend& backend = comm::backend(transport);
     const std::string reason = backend.unavailable();
     RecordProperty(transport, reason.empty() ? backend.found() : "not available: " + reason);
+  }
+  try {
+    RecordProperty("cudnn", attention::cudnn::version_text(*attention::cudnn::load_cudnn()));
+  } catch (const Error& error) {
+    RecordProperty("cudnn", concat("not available: ", error.what()));
   }
 }
 

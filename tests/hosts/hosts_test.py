@@ -14,9 +14,9 @@ HOSTS = HERE.parents[1] / "scripts" / "hosts"
 SKIP = 77
 
 
-def hosts(*arguments: str, **options) -> subprocess.CompletedProcess:
+def hosts(*arguments: str, timeout: float = 60, **options) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [HOSTS, *arguments], capture_output=True, text=True, timeout=60, **options
+        [HOSTS, *arguments], capture_output=True, text=True, timeout=timeout, **options
     )
 
 

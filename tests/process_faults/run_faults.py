@@ -43,6 +43,7 @@ class World:
     mpirun: bool = False
     network: str = ""
     emulated: bool = False  # on GPUs that are not there
+    hosts: str = ""  # processes of each host that is played, with a comma after each
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class Job:
             environment["UCX_TLS"] = f"self,{case.world.network}"
         if case.world.emulated:
             environment["LD_LIBRARY_PATH"] = options.emulation
+        if case.world.hosts:
+            environment["VICTIM_HOSTS"] = case.world.hosts
         self.log = open(self.folder / "log", "w")
         self.children = [subprocess.Popen([str(word) for word in command], env=environment, stdout=self.log,
                                           stderr=self.log, start_new_session=True) for command in commands]
@@ -252,6 +255,7 @@ def main():
         worlds += [World(f"ucx over {network}", "ucx", network=network) for network in ("sm", "tcp")]
     if options.emulation:
         worlds.append(World("nccl", "nccl", emulated=True))
+        worlds.append(World("nccl between hosts", "nccl", emulated=True, hosts="1,2,"))
     cases = [case for case in all_cases(worlds, options.soak) if options.only in str(case)] * options.times
 
     left_before = shared_memory()

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "comm/all_to_all.hpp"
 #include "comm/launch.hpp"
 #include "comm/ring_exchange.hpp"
+#include "tests/comm/pretended_hosts.hpp"
 #include "tests/process_faults/faulty_transport.hpp"
 #include "tests/process_faults/file_bootstrap.hpp"
 
@@ -123,12 +125,25 @@ void run_rank(const Job& job, const Communicator& world) {
   if (culprit && job.phase == "shutdown") strike(job);
 }
 
+/// `hosts`: how many processes each has, with a comma after it.
+comm::Bootstrap on_played_hosts(const Job& job, const comm::Bootstrap& bootstrap,
+                                const char* hosts) {
+  std::istringstream numbers(hosts);
+  std::vector<int> per_host;
+  char comma = 0;
+  for (int number = 0; numbers >> number >> comma;) per_host.push_back(number);
+  setenv("CUDA_VISIBLE_DEVICES", std::to_string(job.rank).c_str(), 1);  // no host has another's
+  return comm::test::on_hosts(bootstrap, per_host);
+}
+
 void launch(const Job& job) {
   comm::LaunchOptions options;
   options.ranks = job.ranks;
   options.deadline = job.deadline;
   if (job.own_bootstrap) {
     options.bootstrap = comm::test::file_bootstrap(job.folder, job.rank, job.ranks);
+    if (const char* hosts = std::getenv("VICTIM_HOSTS"))
+      options.bootstrap = on_played_hosts(job, *options.bootstrap, hosts);
   }
   const bool culprit = job.rank == job.culprit;
   if (culprit && job.phase == "start") strike(job);

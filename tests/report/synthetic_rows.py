@@ -17,6 +17,7 @@ def row(schedule="ring", ranks=2, sequence_length=4096, **changes):
     compute = 1e-9 * sequence_length**2 * heads / 8 * slowness / ranks * (2.5 if backward else 1)
     communication = 0 if ranks == 1 else 2e-8 * sequence_length * heads / 8 * slowness
     median = compute + communication
+    flops = 2.0 * sequence_length**2 * heads * 64 * (2.5 if backward else 1)
     sent = 0 if ranks == 1 else int(sequence_length * 512 * (ranks - 1) / ranks * slowness)
     values = {
         "machine": "synthetic-machine",
@@ -57,14 +58,7 @@ def row(schedule="ring", ranks=2, sequence_length=4096, **changes):
         "strong_efficiency": 1 / (1 + 0.1 * (ranks - 1) * slowness),
         "weak_efficiency": 1 / (1 + 0.05 * (ranks - 1) * slowness),
         "bytes_sent_per_rank": sent,
-        "tflops_per_rank": 2.0
-        * sequence_length**2
-        * heads
-        * 64
-        * (2.5 if backward else 1)
-        / median
-        / ranks
-        / 1e12,
+        "tflops_per_rank": flops / median / ranks / 1e12,
         "messages_sent_per_rank": ranks - 1,
         "peak_bytes_per_rank": 4096 * sequence_length // ranks,
         "status": "ok",

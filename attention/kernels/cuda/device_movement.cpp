@@ -38,7 +38,8 @@ DeviceMovement::DeviceMovement(comm::cuda::CudaDevice& device)
       accumulate_(module_.find("ringspan_accumulate")),
       fill_(module_.find("ringspan_fill")),
       merge_out_(module_.find("ringspan_merge_out")),
-      merge_rows_(module_.find("ringspan_merge_rows")) {}
+      merge_rows_(module_.find("ringspan_merge_rows")),
+      project_(module_.find("ringspan_project")) {}
 
 template <typename Task>
 void DeviceMovement::launch(comm::cuda::FunctionHandle function, std::int64_t threads,
@@ -87,6 +88,24 @@ void DeviceMovement::merge(const Partial& into, const Partial& from) {
   if (takes_vectors(into.out) && takes_vectors(from.out)) merge.vector = kVector;
   launch(merge_out_, threads(merge), merge);
   launch(merge_rows_, rows(merge), merge);
+}
+
+void DeviceMovement::project(const ConstTensorView& d_out, const ConstTensorView& delta,
+                             const ConstTensorView& lse, const TensorView& to,
+                             const TensorView& statistics) {
+  const comm::cuda::KernelSpan span(device_, "project");
+  require_same_shape("project", d_out, to);
+  require_same_shape("project", delta, statistics);
+  require_same_shape("project", lse, statistics);
+  RINGSPAN_REQUIRE(d_out.dtype == to.dtype && (to.dtype == DType::bf16 || to.dtype == DType::f16),
+                   "project: from ", name(d_out.dtype), " to ", name(to.dtype),
+                   "; both are to be bf16 or both fp16");
+  for (const ConstTensorView& row : {delta, lse, ConstTensorView(statistics)})
+    RINGSPAN_REQUIRE(row.dtype == DType::f32, "project: values of rows in ", name(row.dtype),
+                     "; they are to be fp32");
+  if (to.elements() == 0) return;
+  const Projection projection{d_out, delta, lse, to, statistics};
+  launch(project_, threads(projection), projection);
 }
 
 }  // namespace ringspan::attention::cuda

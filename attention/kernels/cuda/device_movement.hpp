@@ -18,6 +18,11 @@ class DeviceMovement {
   void accumulate(const ConstTensorView& from, const TensorView& to);
   void fill(const TensorView& to, double value);
   void merge(const Partial& into, const Partial& from);
+  /// For a backward pass that wants out and not delta, of which out.d_out is all that counts:
+  /// to = delta / |d_out|^2 d_out, in bf16 or fp16 as d_out, and statistics = lse, in fp32; both 0
+  /// for rows that saw nothing (lse -inf).
+  void project(const ConstTensorView& d_out, const ConstTensorView& delta,
+               const ConstTensorView& lse, const TensorView& to, const TensorView& statistics);
 
  private:
   template <typename Task>
@@ -25,7 +30,7 @@ class DeviceMovement {
 
   comm::cuda::CudaDevice& device_;
   const comm::cuda::Module module_;
-  const comm::cuda::FunctionHandle copy_, accumulate_, fill_, merge_out_, merge_rows_;
+  const comm::cuda::FunctionHandle copy_, accumulate_, fill_, merge_out_, merge_rows_, project_;
 };
 
 }  // namespace ringspan::attention::cuda

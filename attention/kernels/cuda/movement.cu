@@ -31,4 +31,8 @@ extern "C" __global__ void ringspan_merge_rows(const Merge merge) {
   if (thread_index() < rows(merge)) merge_rows(merge, thread_index());
 }
 
+extern "C" __global__ void ringspan_project(const Projection task) {
+  if (thread_index() < threads(task)) project(task, thread_index());
+}
+
 }  // namespace ringspan::attention::cuda

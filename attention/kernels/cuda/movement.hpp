@@ -68,11 +68,19 @@ struct Merge {
   int vector;
 };
 
+/// A thread per row: `to` = the part of out that lies along d_out, and `statistics` = lse, both 0
+/// for rows that saw nothing, padding among them.
+struct Projection {
+  ConstTensorView d_out, delta, lse;
+  TensorView to, statistics;
+};
+
 template <typename Task>
 constexpr std::int64_t threads(const Task& task) {
   return task.to.elements() / task.vector;
 }
 constexpr std::int64_t threads(const Merge& task) { return task.into_out.elements() / task.vector; }
+constexpr std::int64_t threads(const Projection& task) { return task.statistics.elements(); }
 constexpr std::int64_t rows(const Merge& task) { return task.into_max.elements(); }
 
 template <typename From, typename To, int kCount>
@@ -149,6 +157,27 @@ RINGSPAN_BOTH_SIDES void merge_row(const Merge& merge, std::int64_t index) {
   row_value<Sum>(merge.into_max, at) = weights.max;
 }
 
+/// to = delta / |d_out|^2 d_out: with delta = out.d_out, no longer than out. In units of the
+/// largest element of d_out, whose square may be beyond fp32 on either side.
+template <typename Element>
+RINGSPAN_BOTH_SIDES void project_row(const Projection& task, std::int64_t index) {
+  const Place at = place(task.statistics, 1, index);
+  const float lse = row_value<float>(task.lse, at);
+  const bool saw_any = !(lse < std::numeric_limits<float>::lowest());
+  const auto* d_out = static_cast<const Element*>(task.d_out.data) + offset(task.d_out, at);
+  auto* to = static_cast<Element*>(task.to.data) + offset(task.to, at);
+  float largest = 0, square = 0;
+  for (std::int64_t d = 0; saw_any && d < task.to.head_dim; ++d)
+    largest = std::fmax(largest, std::fabs(widen(d_out[d])));
+  for (std::int64_t d = 0; largest > 0 && d < task.to.head_dim; ++d)
+    square += widen(d_out[d]) / largest * (widen(d_out[d]) / largest);
+  const float factor = largest > 0 ? row_value<float>(task.delta, at) / largest / square : 0;
+  const float unit = largest > 0 ? largest : 1;
+  for (std::int64_t d = 0; d < task.to.head_dim; ++d)
+    to[d] = convert<Element>(saw_any ? factor * (widen(d_out[d]) / unit) : 0.0F);
+  row_value<float>(task.statistics, at) = saw_any ? lse : 0;
+}
+
 // What thread `index` of each kernel does.
 
 RINGSPAN_BOTH_SIDES inline void copy(const Move& move, std::int64_t index) {
@@ -174,6 +203,10 @@ RINGSPAN_BOTH_SIDES inline void accumulate(const Move& move, std::int64_t index)
     move.vector == 1 ? accumulate_vector<float, 1>(move, index)
                      : accumulate_vector<float, kVector>(move, index);
   }
+}
+
+RINGSPAN_BOTH_SIDES inline void project(const Projection& task, std::int64_t index) {
+  task.to.dtype == DType::bf16 ? project_row<Bf16>(task, index) : project_row<F16>(task, index);
 }
 
 RINGSPAN_BOTH_SIDES inline void merge_out(const Merge& merge, std::int64_t index) {

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm::cuda {
 namespace {
+
+constexpr double kMoment = 1;  // seconds
 
 Allocator pool_of(const Gpu& gpu) {
   return {[&gpu](std::int64_t bytes, StreamHandle stream) {
@@ -37,9 +40,14 @@ Memory::Memory(std::shared_ptr<const Stream> compute, Allocator allocator, bool 
       allocator_(allocator.allocate ? std::move(allocator) : pool_of(gpu_)),
       poison_(poison) {}
 
-// What a stream that never ends still uses is left to it.
+// Device memory has just been let go of in the order of the stream, which takes it a moment; what a
+// stream that does not end still uses is left to it.
 Memory::~Memory() {
-  ignoring_failure([this] { free_retired(); });
+  const auto all_free = [this] {
+    free_retired();
+    return retired_.empty();
+  };
+  ignoring_failure([&] { wait_on_host(all_free, kMoment); });
 }
 
 Buffer Memory::allocate(std::int64_t bytes, bool counted, const std::function<void()>& settle) {

@@ -91,9 +91,13 @@ std::optional<Error> Connection::announce(Operation& operation) {
 Slice Connection::reach(Operation& operation, const Place& place) {
   auto* base = reinterpret_cast<std::byte*>(place.base);
   if (place.process != process_ && place.rows * place.row_bytes > 0) {
-    const std::shared_ptr<const std::byte> memory = imports_.open(place);
-    operation.held.push_back(memory);
-    base = const_cast<std::byte*>(memory.get());
+    try {
+      const std::shared_ptr<const std::byte> memory = imports_.open(place);
+      operation.held.push_back(memory);
+      base = const_cast<std::byte*>(memory.get());
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.what(), {rank_, static_cast<int>(place.process)});
+    }
   }
   const Slice slice{Buffer(base, place.bytes, {}), place.offset, place.rows, place.row_bytes,
                     place.stride};

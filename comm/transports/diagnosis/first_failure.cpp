@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/diagnosis/first_failure.hpp"
 
+#include <new>
+
 namespace ringspan::comm::diagnosis {
 namespace {
 
@@ -19,6 +21,8 @@ Failure failure_of_rank(int rank, const std::exception_ptr& thrown) {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
     return told_to_peers(rank, error.kind(), error.what(), error.where());
+  } catch (const std::bad_alloc&) {  // whose what() is the name of a type
+    return told_to_peers(rank, ErrorKind::system, foreign + "out of memory", {});
   } catch (const std::exception& error) {
     return told_to_peers(rank, ErrorKind::peer_failed, foreign + error.what(), {});
   } catch (...) {

@@ -22,7 +22,7 @@ constexpr double kShortestStart = 1.5;
 constexpr double kShortestInit = 5;
 constexpr double kFarewell = 0.25;  // for MPI_Finalize after a failure
 constexpr std::int64_t kBootstrapTags = 1024;
-constexpr std::int64_t kGathersPerLaunch = 8;
+constexpr std::int64_t kGathersPerLaunch = 16;
 
 /// Messages in flight whose memory stays until they are done, for ever if need be.
 class Exchange {

@@ -2,6 +2,7 @@
 #include "comm/transports/processes/seat.hpp"
 
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,8 @@ Seat own_seat() {
   std::string boot;  // differs between kernels, not between containers of one
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   copy_text(boot.empty() ? seat.host.data() : boot, seat.machine);
+  struct stat status {};
+  if (stat("/dev/shm", &status) == 0) seat.shared_memory = status.st_dev;
 #if defined(__linux__)
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0)

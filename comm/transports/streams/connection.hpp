@@ -31,7 +31,8 @@ class Connection {
   /// Whether the operation can be announced already.
   bool room(const Operation& operation) const { return lanes_->room(rank_, operation); }
   /// Lets the other sides see this rank's halves, and gives these their `place`. Returns what does
-  /// not fit with a half seen so.
+  /// not fit with a half seen so. Throws system, with a rank whose memory does not open as
+  /// where().peer.
   virtual std::optional<Error> announce(Operation& operation) = 0;
   /// Whether the other half of an announced message has been.
   bool has_met(const Message& message) const {

@@ -94,7 +94,9 @@ class Engine {
   void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   [[noreturn]] void fail(const Error& cause);
+  void await_name(const Error& error);
   [[noreturn]] void report(const Error& error, std::string_view operation, std::int64_t sequence);
+  void require_process(int peer);
 
   /// What CUDA or the connection throws while the call runs poisons the world, with this rank to
   /// blame. No operation (-1): the oldest one.

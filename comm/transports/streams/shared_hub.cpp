@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/streams/shared_hub.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <thread>
 
 #include "comm/transports/diagnosis/clock.hpp"
 #include "comm/transports/diagnosis/ledger.hpp"
 #include "comm/transports/processes/notice.hpp"
+#include "comm/transports/streams/shared_hub_memory.hpp"
 
 namespace ringspan::comm::streams {
 namespace {
@@ -22,82 +17,31 @@ namespace {
 using diagnosis::Channel;
 using diagnosis::Waiting;
 
-constexpr std::size_t kLongestNotice = 1024;  // what processes::encode() keeps within
-constexpr std::uint32_t kMostGroups = 4096;
 constexpr double kLongestNap = 1e-3;  // seconds
 constexpr double kPrecedence = 0.5;   // likewise, by which ranks that have returned complain later
+constexpr double kLeaving = 3;  // deadlines, which the ends of streams and of connections may take
 
-template <typename Value>
-std::atomic_ref<Value> shared(Value& value) {
-  return std::atomic_ref<Value>(value);
+diagnosis::Failure failure_in(const std::vector<std::byte>& notice) {
+  return processes::from_words(std::get<processes::Failed>(processes::decode(notice)));
 }
 
 }  // namespace
-
-/// A notice that is replaced as a whole. Whoever dies with the lock leaves none.
-struct SharedNotice {
-  void start() {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-  }
-
-  void lock() {
-    if (pthread_mutex_lock(&mutex) == EOWNERDEAD) pthread_mutex_consistent(&mutex);
-  }
-  void unlock() { pthread_mutex_unlock(&mutex); }
-
-  void write(const processes::Content& content) {
-    const std::vector<std::byte> text = processes::encode(content);
-    size = 0;
-    std::memcpy(notice.data(), text.data(), text.size());
-    size = text.size();
-  }
-  std::vector<std::byte> read() {
-    const std::lock_guard held(*this);
-    return {notice.begin(), notice.begin() + size};
-  }
-
-  pthread_mutex_t mutex;
-  std::size_t size;  // 0: nothing yet
-  std::array<std::byte, kLongestNotice> notice;
-};
-
-struct GroupName {
-  std::int64_t parent, call;
-};
-
-struct SharedHub::Header {
-  SharedNotice failure;  // and the lock of the groups
-  std::uint32_t failed;
-  std::uint32_t groups;
-  std::array<GroupName, kMostGroups> names;  // [id]
-};
-
-struct alignas(64) SharedHub::Member {
-  SharedNotice status;
-  std::int64_t heartbeat;
-  processes::ProcessIdentity process;
-  std::uint32_t returned, active, ended, left;
-  std::array<std::int64_t, kMostGroups> posted;  // operations, [group]
-};
 
 std::size_t SharedHub::bytes(int processes) {
   return sizeof(Header) + alignof(Member) + processes * sizeof(Member);
 }
 
 SharedHub::SharedHub(std::unique_ptr<const SharedMemory> memory, const LaunchOptions& options,
-                     std::shared_ptr<const World> world, bool crowded, int process, int processes)
+                     std::shared_ptr<const World> world, bool crowded, int process,
+                     Machines machines)
     : memory_(std::move(memory)),
       options_(options),
       world_(std::move(world)),
       crowded_(crowded),
       process_(process),
-      processes_(processes),
-      watched_(processes) {}
+      processes_(machines.processes()),
+      machines_(std::move(machines)),
+      watched_(processes_) {}
 
 SharedHub::Header& SharedHub::header() const { return *reinterpret_cast<Header*>(memory_->data()); }
 
@@ -109,10 +53,7 @@ SharedHub::Member& SharedHub::member(int process) const {
 
 void SharedHub::start() {
   header().failure.start();
-  for (int process = 0; process < processes_; ++process) {
-    member(process).status.start();
-    shared(member(process).heartbeat).store(diagnosis::steady_now());
-  }
+  for (int process = 0; process < processes_; ++process) member(process).status.start();
 }
 
 void SharedHub::enter() { member(process_).process = processes::ProcessIdentity::own(); }
@@ -124,34 +65,33 @@ void SharedHub::watch() {
           std::make_unique<const processes::WatchedProcess>(member(process).process);
 }
 
+std::string SharedHub::ended(int process) const {
+  if (!watched_[process] || !watched_[process]->ended()) return "";
+  return concat("its process ", member(process).process.id, " has ended");
+}
+
 std::string SharedHub::lost(int rank) const {
-  if (!watched_[rank] || !watched_[rank]->ended()) return "";
-  return concat("its process ", member(rank).process.id, " has ended");
+  const int machine = machines_.of(rank);
+  if (machine == machines_.of(process_)) return ended(rank);
+  const std::int64_t gone = shared(member(rank).gone).load();
+  if (gone > 0) return concat("its process ", gone, " has ended");
+  const bool relayed = ended(machines_.first(machines_.of(process_))).empty();
+  if (gone == 0 && relayed) return "";
+  return concat("the connection to its host, ", machines_.host(machine), ", has ended");
 }
 
 std::shared_ptr<Channel> SharedHub::join(std::int64_t parent, std::int64_t call,
                                          const std::vector<int>& members) {
-  Header& header = this->header();
-  std::uint32_t id = 0;
-  {
-    const std::lock_guard lock(header.failure);
-    while (id < header.groups &&
-           (header.names[id].parent != parent || header.names[id].call != call))
-      ++id;
-    if (id == kMostGroups)
-      throw Error(ErrorKind::not_available,
-                  concat("group: this launch has used up its ", kMostGroups,
-                         " groups; groups are made once and kept"));
-    header.names[id] = {parent, call};
-    header.groups = std::max(header.groups, id + 1);
-  }
+  const std::uint32_t id = number_of({parent, call});
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Channel>& channel = channels_[id];
   if (!channel) channel = std::make_shared<Channel>(id, members);
   return channel;
 }
 
-void SharedHub::beat(int rank) { shared(member(rank).heartbeat).store(diagnosis::steady_now()); }
+void SharedHub::beat(int rank) {
+  shared(member(rank).heartbeat).store(shared(header().newest).fetch_add(1) + 1);
+}
 
 void SharedHub::pass_on(int rank, std::int64_t heartbeat) {
   auto own = shared(member(rank).heartbeat);  // no other rank writes it
@@ -170,12 +110,19 @@ void SharedHub::set_waiting(int rank, std::optional<Waiting> waiting) {
       shared(member.posted[id]).store(channel->posted[own - channel->members.begin()]);
     }
   }
-  const std::lock_guard held(member.status);
-  member.status.write(status);
+  {
+    const std::lock_guard held(member.status);
+    member.status.write(processes::encode(status));
+  }
+  if (status.waiting) require_relay();
 }
 
 // A group that this rank is in, too, has its members all told.
 std::optional<Waiting> SharedHub::waiting(int rank) const {
+  const int relay = silent(rank);
+  if (relay == rank) return {};
+  if (relay >= 0)
+    return Waiting{nullptr, -1, concat("word from ", machines_.host(machines_.of(rank))), {relay}};
   const std::vector<std::byte> text = member(rank).status.read();
   if (text.empty()) return {};
   auto waiting = std::get<processes::Status>(processes::decode(text)).waiting;
@@ -235,15 +182,12 @@ void SharedHub::fail(const diagnosis::Failure& failure) {
   Header& header = this->header();
   const std::lock_guard lock(header.failure);
   if (shared(header.failed).load()) return;
-  header.failure.write(processes::in_words(failure));
+  header.failure.write(processes::encode(processes::in_words(failure)));
   shared(header.failed).store(1);
 }
 
 const diagnosis::FirstFailure& SharedHub::failure() const {
-  if (!failure_ && shared(header().failed).load()) {
-    const std::vector<std::byte> text = header().failure.read();
-    failure_.set(processes::from_words(std::get<processes::Failed>(processes::decode(text))));
-  }
+  if (!failure_ && shared(header().failed).load()) failure_.set(failure_in(failure_notice()));
   return failure_;
 }
 
@@ -251,9 +195,16 @@ void SharedHub::sleep(int, std::int64_t, double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, kLongestNap)));
 }
 
-bool SharedHub::all_have(std::uint32_t Member::*reached) const {
+// The first process that has not, and is there; -1: all have.
+int SharedHub::awaited(std::uint32_t Member::*reached) const {
   for (int process = 0; process < processes_; ++process)
-    if (!shared(member(process).*reached).load() && lost(process).empty()) return false;
+    if (!shared(member(process).*reached).load() && lost(process).empty()) return process;
+  return -1;
+}
+
+bool SharedHub::all_returned() const {
+  for (int rank = 0; rank < size(); ++rank)
+    if (!returned(rank) && lost(rank).empty()) return false;
   return true;
 }
 
@@ -261,9 +212,17 @@ bool SharedHub::all_have(std::uint32_t Member::*reached) const {
 void SharedHub::wait_for_all(std::uint32_t Member::*reached) {
   shared(member(process_).*reached).store(1);
   diagnosis::Patience patience;
-  while (!all_have(reached)) {
-    if (failure() && patience.seconds_since_change(0) > options_.deadline) return;
-    sleep(process_, 0, kLongestNap);
+  for (int process; (process = awaited(reached)) >= 0; sleep(process_, 0, kLongestNap)) {
+    const bool returned = all_returned();
+    const double waited = patience.seconds_since_change(failure() ? 2 : returned ? 1 : 0);
+    if (failure() && waited > options_.deadline) return;
+    if (returned && waited > kLeaving * options_.deadline)
+      fail(Error(
+          ErrorKind::timeout,
+          concat("process ", process, " does not leave the launch, from which all ranks have ",
+                 "returned (", kLeaving, " deadlines of ", options_.deadline, " s)"),
+          {process_, process}));
+    require_relay();
   }
 }
 
@@ -276,7 +235,7 @@ void SharedHub::leave() {
   }
   if (!failure() && options_.debug.ledger) require_equal_counts();
   wait_for_all(&Member::left);
-  if (const auto failed = failure().get()) throw failed->thrown;
+  if (failure()) throw failure_in(failure_notice()).thrown;  // as it has been decided
 }
 
 void SharedHub::require_equal_counts() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,18 +10,44 @@
 #include <vector>
 
 #include "comm/transports/diagnosis/hub.hpp"
+#include "comm/transports/processes/notice.hpp"
 #include "comm/transports/processes/watched_process.hpp"
+#include "comm/transports/streams/machines.hpp"
 #include "comm/transports/streams/shared_memory.hpp"
 
 namespace ringspan::comm::streams {
 
-/// The hub of ranks that are processes of one machine, as one of them sees it.
+/// The `call`-th group() of a group, by the parent's number on a machine.
+struct GroupName {
+  std::int64_t parent = 0, call = 0;
+};
+
+/// How a process is, as other machines are told.
+struct ProcessState {
+  static constexpr std::int64_t kCutOff = -1;
+
+  int process = 0;
+  std::uint32_t returned = 0, active = 0, ended = 0, left = 0;
+  std::int64_t gone = 0;  // its id once it has ended; kCutOff: the connection to it has
+  std::int64_t heartbeat = 0;
+};
+
+/// The same with what it waits for and has posted.
+struct Report {
+  ProcessState state;
+  std::vector<std::byte> status;          // a notice; empty: none yet
+  std::vector<processes::Posted> posted;  // by the numbers of groups on a machine
+};
+
+/// The hub of ranks that are processes, as one of them sees it: memory that those of its machine
+/// share. What a relay hears of other machines is there, too. A heartbeat is a count that rises
+/// above all that the machine has heard of, so that no common clock is needed.
 class SharedHub final : public diagnosis::Hub {
  public:
   static std::size_t bytes(int processes);
   /// In that much memory, zero before start(), which one of those that share it calls once.
   SharedHub(std::unique_ptr<const SharedMemory> memory, const LaunchOptions& options,
-            std::shared_ptr<const World> world, bool crowded, int process, int processes);
+            std::shared_ptr<const World> world, bool crowded, int process, Machines machines);
   void start();
   /// From then on it is noticed if the process of a rank ends. Called by each process for itself,
   /// and before any is looked at.
@@ -42,7 +69,8 @@ class SharedHub final : public diagnosis::Hub {
   void set_waiting(int rank, std::optional<diagnosis::Waiting> waiting) override;
   std::optional<diagnosis::Waiting> waiting(int rank) const override;
   std::int64_t posted(const diagnosis::Group& group, int rank) const override;
-  bool answers(int) const override { return true; }
+  /// False while nothing is heard of its machine, or of any by the relay of this one.
+  bool answers(int rank) const override { return silent(rank) < 0; }
   void set_returned(int rank) override;
   void await_returns(int rank) override;
   bool returned(int rank) const override;
@@ -61,14 +89,38 @@ class SharedHub final : public diagnosis::Hub {
   /// all, or the rest is gone, or the deadline passes after a failure.
   void leave();
 
+  // For the relay, on a thread of the machine's first process (shared_hub_relay.cpp).
+  const Machines& machines() const { return machines_; }
+  /// The relay has a turn; it has heard of another machine.
+  void turn();
+  void hear(int machine);
+  /// Changes when others are to be told of a process at once.
+  std::uint64_t state(int process) const;
+  Report report(int process) const;
+  /// Of a process of another machine, in this one's numbers of groups.
+  void mirror(const Report& report);
+  /// All groups from that number on, and the number of one.
+  std::vector<GroupName> groups(std::uint32_t first) const;
+  std::uint32_t number_of(const GroupName& name);
+  /// Empty if nothing has failed.
+  std::vector<std::byte> failure_notice() const;
+  /// Another machine has failed. `decides`: launch() is to throw this, whatever came first here.
+  void fail(const std::vector<std::byte>& notice, bool decides);
+  /// The connection to a machine has ended: those who have not left it are gone.
+  void cut_off(int machine);
+
  private:
   struct Header;
   struct Member;
 
   Header& header() const;
   Member& member(int process) const;
+  std::string ended(int process) const;
+  int silent(int rank) const;
+  void require_relay();
+  bool all_returned() const;
   void require_equal_counts();
-  bool all_have(std::uint32_t Member::*reached) const;
+  int awaited(std::uint32_t Member::*reached) const;
   void wait_for_all(std::uint32_t Member::*reached);
 
   const std::unique_ptr<const SharedMemory> memory_;
@@ -76,6 +128,7 @@ class SharedHub final : public diagnosis::Hub {
   const std::shared_ptr<const World> world_;
   const bool crowded_;
   const int process_, processes_;
+  const Machines machines_;
   // [process]; the own one's, and all before watch(), are null
   std::vector<std::unique_ptr<const processes::WatchedProcess>> watched_;
   mutable diagnosis::FirstFailure failure_;

@@ -13,7 +13,9 @@ namespace {
 
 using diagnosis::Waiting;
 
-constexpr double kSpin = 2e-3;  // seconds, where every rank has a core: naps are seen in timings
+constexpr double kEnding = 2;     // seconds that a process may take to end, its memory gone already
+constexpr double kNaming = 0.25;  // seconds, in which it turns out who is gone
+constexpr double kSpin = 2e-3;    // seconds, where every rank has a core: naps are seen in timings
 
 double seconds_since(std::int64_t start) {
   return static_cast<double>(diagnosis::steady_now() - start) * 1e-9;
@@ -178,9 +180,42 @@ void Engine::fail(const Error& cause) {
   throw cause;
 }
 
+// A process that ends takes its memory along, and is seen to have ended only then: that another
+// cannot open what it has announced is no fault of that one's.
+void Engine::require_process(int peer) {
+  const std::int64_t start = diagnosis::steady_now();
+  const double longest = std::min(kEnding, hub_->options().deadline);
+  while (hub_->lost(peer).empty() && seconds_since(start) < longest) {
+    require_working();
+    std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+  }
+  if (const std::string lost = hub_->lost(peer); !lost.empty())
+    fail(diagnosis::blame_gone(*hub_, rank_,
+                               {posting_->channel, posting_->sequence, posting_->name, {peer}},
+                               peer, "is gone: " + lost));
+}
+
+// NCCL may notice that another process is gone, but says no name; what watches processes does, a
+// little later.
+void Engine::await_name(const Error& error) {
+  const std::int64_t start = diagnosis::steady_now();
+  while (error.kind() == ErrorKind::peer_failed && !hub_->failure() &&
+         seconds_since(start) < kNaming) {
+    for (int rank = 0; rank < hub_->size(); ++rank) {
+      const std::string lost = hub_->returned(rank) ? "" : hub_->lost(rank);
+      if (!lost.empty())
+        hub_->fail(Error(ErrorKind::peer_failed, concat("rank ", rank, " is gone: ", lost),
+                         {rank_, rank}));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // What fails after a failure of the world is due to that one.
 void Engine::report(const Error& error, std::string_view operation, std::int64_t sequence) {
+  await_name(error);
   require_working();
+  if (const int peer = error.where().peer; peer >= 0 && peer != rank_) require_process(peer);
   Error::Where where{rank_, to_blame(error, rank_), std::string(operation), sequence};
   const Operation* const first = oldest();
   if (sequence < 0 && first) where.operation = first->name, where.sequence = first->sequence;
@@ -272,6 +307,7 @@ void Engine::interrupt() {
   try {
     connection_->ready();
   } catch (const Error& error) {
+    await_name(error);
     hub_->fail(Error(error.kind(), concat("rank ", rank_, ": ", error.what()),
                      {rank_, to_blame(error, rank_)}));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/kernels/cudnn/forward_graph.hpp"
+#include "attention/kernels/cudnn/tile_graph.hpp"
 
 #include <tuple>
 
@@ -12,31 +12,15 @@ constexpr std::int64_t kSoftmaxIn = 200, kSoftmaxOut = 201;
 using Sizes = std::vector<std::int64_t>;
 
 // cuDNN's order of axes is [batch][heads][tokens][dim].
-Sizes strides_of(const ForwardShape::Strides& strides) {
+Sizes strides_of(const TileShape::Strides& strides) {
   return {strides.batch, strides.head, strides.token, 1};
 }
 
 }  // namespace
 
-ForwardGraph::ForwardGraph(std::shared_ptr<const Api> api, const ForwardShape& shape)
+TileGraph::TileGraph(std::shared_ptr<const Api> api, const TileShape& shape)
     : api_(std::move(api)), shape_(shape) {
-  const ForwardShape& s = shape_;
-  const int half = s.dtype == DType::bf16 ? kBfloat16 : kHalf;
-  const auto input = [&](Id id, std::int64_t heads, std::int64_t tokens, std::int64_t dim,
-                         const ForwardShape::Strides& strides) -> Descriptor& {
-    return tensor(static_cast<std::int64_t>(id), half, {s.batch, heads, tokens, dim},
-                  strides_of(strides), Place::device);
-  };
-  Descriptor& attention = add(Kind::attention_forward);
-  attention.set(Attribute::attention_q, input(Id::q, s.heads, s.queries, s.head_dim, s.q));
-  attention.set(Attribute::attention_k, input(Id::k, s.kv_heads, s.keys, s.head_dim, s.k));
-  attention.set(Attribute::attention_v, input(Id::v, s.kv_heads, s.keys, s.value_dim, s.v));
-  const ForwardShape::Strides packed{s.queries * s.heads * s.value_dim, s.heads * s.value_dim,
-                                     s.value_dim};
-  attention.set(Attribute::attention_out, input(Id::out, s.heads, s.queries, s.value_dim, packed));
-  attention.set(Attribute::attention_scale, value(Id::scale, kFloat));
-  add_softmax(attention);
-  if (s.lower || s.upper) add_mask(attention);
+  Descriptor& attention = shape.pass == TileShape::Pass::forward ? forward() : backward();
   attention.finalize("attention");
   Descriptor& graph = add(Kind::graph);
   graph.set(Attribute::graph_operations, attention);
@@ -44,8 +28,57 @@ ForwardGraph::ForwardGraph(std::shared_ptr<const Api> api, const ForwardShape& s
   graph_ = &graph;
 }
 
-Descriptor& ForwardGraph::tensor(std::int64_t id, int type, Sizes dimensions, Sizes strides,
-                                 Place place) {
+Descriptor& TileGraph::forward() {
+  const TileShape& s = shape_;
+  Descriptor& attention = add(Kind::attention_forward);
+  attention.set(Attribute::attention_q, rows(Id::q, s.heads, s.queries, s.head_dim, s.q));
+  attention.set(Attribute::attention_k, rows(Id::k, s.kv_heads, s.keys, s.head_dim, s.k));
+  attention.set(Attribute::attention_v, rows(Id::v, s.kv_heads, s.keys, s.value_dim, s.v));
+  attention.set(Attribute::attention_out, packed(Id::out, s.heads, s.queries, s.value_dim));
+  attention.set(Attribute::attention_scale, value(Id::scale, kFloat));
+  attention.set(Attribute::attention_softmax, softmax());
+  add_mask(attention, Attribute::attention_scores_graph, Attribute::attention_scores_in,
+           Attribute::attention_scores_out);
+  return attention;
+}
+
+Descriptor& TileGraph::backward() {
+  const TileShape& s = shape_;
+  Descriptor& attention = add(Kind::attention_backward);
+  attention.set(Attribute::backward_q, rows(Id::q, s.heads, s.queries, s.head_dim, s.q));
+  attention.set(Attribute::backward_k, rows(Id::k, s.kv_heads, s.keys, s.head_dim, s.k));
+  attention.set(Attribute::backward_v, rows(Id::v, s.kv_heads, s.keys, s.value_dim, s.v));
+  attention.set(Attribute::backward_d_out,
+                rows(Id::d_out, s.heads, s.queries, s.value_dim, s.d_out));
+  attention.set(Attribute::backward_out, packed(Id::out, s.heads, s.queries, s.value_dim));
+  attention.set(Attribute::backward_statistics, statistics());
+  attention.set(Attribute::backward_scale, value(Id::scale, kFloat));
+  attention.set(Attribute::backward_dq, packed(Id::dq, s.heads, s.queries, s.head_dim));
+  attention.set(Attribute::backward_dk, packed(Id::dk, s.kv_heads, s.keys, s.head_dim));
+  attention.set(Attribute::backward_dv, packed(Id::dv, s.kv_heads, s.keys, s.value_dim));
+  add_mask(attention, Attribute::backward_scores_graph, Attribute::backward_scores_in,
+           Attribute::backward_scores_out);
+  return attention;
+}
+
+Descriptor& TileGraph::rows(Id id, std::int64_t heads, std::int64_t tokens, std::int64_t dim,
+                            const TileShape::Strides& strides) {
+  return tensor(static_cast<std::int64_t>(id), shape_.dtype == DType::bf16 ? kBfloat16 : kHalf,
+                {shape_.batch, heads, tokens, dim}, strides_of(strides), Place::device);
+}
+
+Descriptor& TileGraph::packed(Id id, std::int64_t heads, std::int64_t tokens, std::int64_t dim) {
+  return rows(id, heads, tokens, dim, {tokens * heads * dim, heads * dim, dim});
+}
+
+Descriptor& TileGraph::statistics() {
+  const TileShape& s = shape_;
+  return tensor(static_cast<std::int64_t>(Id::statistics), kFloat, {s.batch, s.heads, s.queries, 1},
+                {s.queries * s.heads, 1, s.heads, 1}, Place::device);
+}
+
+Descriptor& TileGraph::tensor(std::int64_t id, int type, Sizes dimensions, Sizes strides,
+                              Place place) {
   Descriptor& tensor = add(Kind::tensor);
   constexpr bool yes = true;
   const std::int64_t alignment = place == Place::device ? 16 : 4;  // bytes
@@ -60,7 +93,7 @@ Descriptor& ForwardGraph::tensor(std::int64_t id, int type, Sizes dimensions, Si
   return tensor;
 }
 
-Descriptor& ForwardGraph::scores(std::int64_t id) {
+Descriptor& TileGraph::scores(std::int64_t id) {
   const auto& [batch, heads, queries, keys] =
       std::tie(shape_.batch, shape_.heads, shape_.queries, shape_.keys);
   return tensor(id, kFloat, {batch, heads, queries, keys},
@@ -68,23 +101,21 @@ Descriptor& ForwardGraph::scores(std::int64_t id) {
 }
 
 // Named instead of the statistics alone, because that makes them logarithms to base 2.
-void ForwardGraph::add_softmax(Descriptor& attention) {
-  const ForwardShape& s = shape_;
+Descriptor& TileGraph::softmax() {
   constexpr bool yes = true;
   Descriptor& softmax = add(Kind::softmax);
   softmax.set(Attribute::softmax_in, scores(kSoftmaxIn));
   softmax.set(Attribute::softmax_out, scores(kSoftmaxOut));
-  softmax.set(
-      Attribute::softmax_statistics,
-      tensor(static_cast<std::int64_t>(Id::statistics), kFloat, {s.batch, s.heads, s.queries, 1},
-             {s.queries * s.heads, 1, s.heads, 1}, Place::device));
+  softmax.set(Attribute::softmax_statistics, statistics());
   softmax.set(Attribute::softmax_base_2, Type::boolean, yes);
   softmax.finalize("softmax");
-  attention.set(Attribute::attention_softmax, softmax);
+  return softmax;
 }
 
 // Key j of query i stays if i + right_shift >= j, and if j + left_bound > i.
-void ForwardGraph::add_mask(Descriptor& attention) {
+void TileGraph::add_mask(Descriptor& attention, Attribute scores_graph, Attribute scores_in,
+                         Attribute scores_out) {
+  if (!shape_.lower && !shape_.upper) return;
   Descriptor& fill = value(Id::fill, kFloat);
   std::vector<DescriptorPointer> masks;
   Descriptor* from = &scores(kFirstScores);
@@ -107,12 +138,12 @@ void ForwardGraph::add_mask(Descriptor& attention) {
   graph.set(Attribute::graph_operations, Type::descriptor,
             std::span<const DescriptorPointer>(masks));
   graph.finalize("graph of masks");
-  attention.set(Attribute::attention_scores_graph, graph);
-  attention.set(Attribute::attention_scores_in, Type::int64, kFirstScores);
-  attention.set(Attribute::attention_scores_out, Type::int64, last);
+  attention.set(scores_graph, graph);
+  attention.set(scores_in, Type::int64, kFirstScores);
+  attention.set(scores_out, Type::int64, last);
 }
 
-std::vector<Descriptor> ForwardGraph::engines(const Descriptor& device) const {
+std::vector<Descriptor> TileGraph::engines(const Descriptor& device) const {
   for (const int mode : {kModeA, kModeFallback}) {
     Descriptor heuristics(api_, Kind::heuristics);
     heuristics.set(Attribute::heuristics_graph, *graph_);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
-#include "attention/kernels/cudnn/forward_graph.hpp"
+#include "attention/kernels/cudnn/tile_graph.hpp"
 
 namespace ringspan::attention::cudnn {
 
@@ -23,32 +25,31 @@ class Handle {
   HandlePointer pointer_ = nullptr;
 };
 
-/// Where the tensors of a graph are, and its values.
-struct ForwardArguments {
-  const void *q = nullptr, *k = nullptr, *v = nullptr;
-  void *out = nullptr, *statistics = nullptr, *workspace = nullptr;
+/// Where the tensors of a graph are, those of the host excepted, and its values.
+struct TileArguments {
+  std::vector<std::pair<Id, const void*>> tensors;
+  void* workspace = nullptr;
   float scale = 1;
   std::int32_t lo = 0, hi = 0;
 };
 
-/// A forward graph, compiled for a GPU by the best engine that can.
-class ForwardPlan {
+/// A graph, compiled for a GPU by the best engine that can.
+class TilePlan {
  public:
   /// Takes seconds, for cuDNN compiles kernels. Throws not_available, with the last reason, if no
   /// engine can do it, system if one fails.
-  static ForwardPlan make(const Handle& handle, const Descriptor& device,
-                          const ForwardShape& shape);
+  static TilePlan make(const Handle& handle, const Descriptor& device, const TileShape& shape);
 
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
-  void queue(const Handle& handle, const ForwardArguments& arguments) const;
+  void queue(const Handle& handle, const TileArguments& arguments) const;
 
  private:
-  ForwardPlan(const ForwardShape& shape, std::unique_ptr<ForwardGraph> graph, Descriptor engine,
-              Descriptor plan, std::int64_t workspace_bytes);
+  TilePlan(const TileShape& shape, std::unique_ptr<TileGraph> graph, Descriptor engine,
+           Descriptor plan, std::int64_t workspace_bytes);
 
-  ForwardShape shape_;
-  std::unique_ptr<ForwardGraph> graph_;
+  TileShape shape_;
+  std::unique_ptr<TileGraph> graph_;
   Descriptor engine_, plan_;
   std::int64_t workspace_bytes_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/kernels/cudnn/forward_plan.hpp"
+#include "attention/kernels/cudnn/tile_plan.hpp"
 
 #include <cmath>
 #include <string>
@@ -20,17 +20,16 @@ Handle::Handle(std::shared_ptr<const Api> api, CUstream_st* stream) : api_(std::
 
 Handle::~Handle() { api_->destroy_handle(pointer_); }
 
-ForwardPlan::ForwardPlan(const ForwardShape& shape, std::unique_ptr<ForwardGraph> graph,
-                         Descriptor engine, Descriptor plan, std::int64_t workspace_bytes)
+TilePlan::TilePlan(const TileShape& shape, std::unique_ptr<TileGraph> graph, Descriptor engine,
+                   Descriptor plan, std::int64_t workspace_bytes)
     : shape_(shape),
       graph_(std::move(graph)),
       engine_(std::move(engine)),
       plan_(std::move(plan)),
       workspace_bytes_(workspace_bytes) {}
 
-ForwardPlan ForwardPlan::make(const Handle& handle, const Descriptor& device,
-                              const ForwardShape& shape) {
-  auto graph = std::make_unique<ForwardGraph>(handle.api(), shape);
+TilePlan TilePlan::make(const Handle& handle, const Descriptor& device, const TileShape& shape) {
+  auto graph = std::make_unique<TileGraph>(handle.api(), shape);
   std::string reason = "cuDNN has no engine for this";
   for (Descriptor& engine : graph->engines(device)) {
     try {
@@ -39,8 +38,7 @@ ForwardPlan ForwardPlan::make(const Handle& handle, const Descriptor& device,
       plan.set(Attribute::plan_device, device);
       plan.finalize("plan");
       const std::int64_t workspace_bytes = plan.get_int64(Attribute::plan_workspace_bytes);
-      return ForwardPlan(shape, std::move(graph), std::move(engine), std::move(plan),
-                         workspace_bytes);
+      return TilePlan(shape, std::move(graph), std::move(engine), std::move(plan), workspace_bytes);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::not_available) throw;
       reason = error.what();
@@ -49,16 +47,17 @@ ForwardPlan ForwardPlan::make(const Handle& handle, const Descriptor& device,
   throw Error(ErrorKind::not_available, reason);
 }
 
-void ForwardPlan::queue(const Handle& handle, const ForwardArguments& arguments) const {
+void TilePlan::queue(const Handle& handle, const TileArguments& arguments) const {
   float scale = arguments.scale, fill = -HUGE_VALF;
   std::int32_t right_shift = arguments.hi, left_bound = 1 - arguments.lo;
-  std::vector<Id> ids{Id::q, Id::k, Id::v, Id::out, Id::statistics, Id::scale};
-  std::vector<const void*> pointers{arguments.q,   arguments.k,          arguments.v,
-                                    arguments.out, arguments.statistics, &scale};
+  std::vector<Id> ids;
+  std::vector<const void*> pointers;
   const auto add = [&](Id id, const void* value) {
     ids.push_back(id);
     pointers.push_back(value);
   };
+  for (const auto& [id, data] : arguments.tensors) add(id, data);
+  add(Id::scale, &scale);
   if (shape_.lower || shape_.upper) add(Id::fill, &fill);
   if (shape_.upper) add(Id::right_shift, &right_shift);
   if (shape_.lower) add(Id::left_bound, &left_bound);

@@ -4,6 +4,7 @@
 #include <compare>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "attention/kernels/cudnn/descriptor.hpp"
@@ -12,32 +13,54 @@
 namespace ringspan::attention::cudnn {
 
 /// What a graph is made for. Strides count elements and those of tokens contain the step of the
-/// tile; results are packed.
-struct ForwardShape {
+/// tile; all that is named nowhere here is packed.
+struct TileShape {
+  enum class Pass { forward, backward };
   struct Strides {
     std::int64_t batch = 0, token = 0, head = 0;
     auto operator<=>(const Strides&) const = default;
   };
 
+  Pass pass = Pass::forward;
   DType dtype = DType::bf16;  // or f16
   std::int64_t batch = 1, queries = 1, keys = 1;
   std::int64_t heads = 1, kv_heads = 1, head_dim = 64, value_dim = 64;
   Strides q, k, v;
+  Strides d_out = {};                 // backward
   bool lower = false, upper = false;  // whether the band has such a bound
 
-  auto operator<=>(const ForwardShape&) const = default;
+  auto operator<=>(const TileShape&) const = default;
 };
 
 /// The tensors of the graph.
-enum class Id : std::int64_t { q = 1, k, v, out, statistics, scale, fill, right_shift, left_bound };
+enum class Id : std::int64_t {
+  q = 1,
+  k,
+  v,
+  out,
+  statistics,
+  scale,
+  fill,
+  right_shift,
+  left_bound,
+  d_out,
+  dq,
+  dk,
+  dv,
+};
 
-/// One tile of attention as cuDNN has it: out [batch][queries][heads][value_dim] in the dtype,
-/// divided, and statistics = log2 sum exp [batch][queries][heads] in fp32. Of the band lo <= j - i
-/// <= hi, right_shift is hi and left_bound 1 - lo: values of the host, as scale and fill (-inf)
-/// are.
-class ForwardGraph {
+/// One tile of attention as cuDNN has it, [batch][queries or keys][heads][elements] in the dtype
+/// but for statistics, [batch][queries][heads] in fp32.
+///
+/// Forward: q, k, v -> out, divided, and statistics = log2 sum exp. Backward: q, k, v, d_out, out
+/// of all keys and statistics = ln sum exp of all keys -> dq, dk, dv of this tile alone; of `out`
+/// nothing is used but its product with d_out.
+///
+/// Of the band lo <= j - i <= hi, right_shift is hi and left_bound 1 - lo: values of the host, as
+/// scale and fill (-inf) are.
+class TileGraph {
  public:
-  ForwardGraph(std::shared_ptr<const Api> api, const ForwardShape& shape);
+  TileGraph(std::shared_ptr<const Api> api, const TileShape& shape);
 
   /// Engines that can do it on that device, the best first.
   std::vector<Descriptor> engines(const Descriptor& device) const;
@@ -51,12 +74,19 @@ class ForwardGraph {
   Descriptor& value(Id id, int type) {
     return tensor(static_cast<std::int64_t>(id), type, {1, 1, 1, 1}, {1, 1, 1, 1}, Place::host);
   }
+  Descriptor& rows(Id id, std::int64_t heads, std::int64_t tokens, std::int64_t dim,
+                   const TileShape::Strides& strides);
+  Descriptor& packed(Id id, std::int64_t heads, std::int64_t tokens, std::int64_t dim);
+  Descriptor& statistics();
   Descriptor& scores(std::int64_t id);
-  void add_mask(Descriptor& attention);
-  void add_softmax(Descriptor& attention);
+  Descriptor& forward();
+  Descriptor& backward();
+  Descriptor& softmax();
+  void add_mask(Descriptor& attention, Attribute scores_graph, Attribute scores_in,
+                Attribute scores_out);
 
   const std::shared_ptr<const Api> api_;
-  const ForwardShape shape_;
+  const TileShape shape_;
   std::deque<Descriptor> descriptors_;
   const Descriptor* graph_ = nullptr;
 };

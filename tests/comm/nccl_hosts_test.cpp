@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// NCCL between hosts that processes of this one play.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "comm/collectives.hpp"
+#include "comm/ring_exchange.hpp"
+#include "tests/comm/forked_ranks.hpp"
+#include "tests/comm/pretended_hosts.hpp"
+#include "tests/comm/streams.hpp"
+#include "tests/emulation/faults.hpp"
+
+namespace ringspan::comm {
+namespace nccl_hosts_test {
+
+using test::pass_on;
+using test::queue_check;
+using test::queue_write;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kBytes = 1000;
+constexpr double kLongest = 20;  // seconds
+
+int size(const std::vector<int>& per_host) {
+  int size = 0;
+  for (const int processes : per_host) size += processes;
+  return size;
+}
+
+using Body = std::function<void(const Bootstrap&)>;
+
+/// Each process with a GPU of its own.
+std::vector<int> fork_hosts(const std::vector<int>& per_host, const Body& body) {
+  return fork_ranks(size(per_host), kLongest, [&](const Bootstrap& bootstrap) {
+    setenv("CUDA_VISIBLE_DEVICES", std::to_string(bootstrap.rank).c_str(), 1);
+    body(test::on_hosts(bootstrap, per_host));
+  });
+}
+
+void expect_others_well(std::vector<int> statuses, int victim) {
+  statuses[victim] = 0;
+  expect_all_well(statuses);
+}
+
+std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body,
+                                const char* transport = "nccl") {
+  try {
+    launch(transport, options, body);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {};
+}
+
+std::string what(const std::optional<Error>& error) { return error ? error->what() : "no error"; }
+
+void pass_on_once(const Communicator& comm) {
+  pass_on(comm, whole(comm.device().allocate(kBytes)), whole(comm.device().allocate(kBytes)))
+      .wait();
+  comm.device().synchronize(comm.deadline());
+}
+
+/// Around the ring, beyond the messages that may be ahead.
+void turn(const Communicator& comm, int hops) {
+  RingExchange ring(comm, kBytes);
+  queue_write(comm, whole(ring.begin()), 0);
+  std::vector<std::shared_ptr<bool>> checks;
+  for (int hop = 0; hop <= hops; ++hop) {
+    const int owner = ((comm.rank() - hop) % comm.size() + comm.size()) % comm.size();
+    checks.push_back(queue_check(comm, slice(ring.block(), 0, kBytes), owner, 0));
+    ring.start(kBytes, kBytes);
+    ring.finish();
+  }
+  comm.device().synchronize(comm.deadline());
+  for (const auto& right : checks) require(*right, "a wrong block");
+}
+
+std::size_t descriptors() {
+  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+class NcclHostsTest : public testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(NcclHostsTest, PassBlocksOnInTheWorldAndInGroups) {
+  expect_all_well(fork_hosts(GetParam(), [](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = size(GetParam()), .deadline = 10, .bootstrap = bootstrap};
+    options.debug.ledger = true;
+    launch("nccl", options, [](const Communicator& world) {
+      turn(world, 300);
+      const auto halves = world.split(world.rank() % 2, world.rank());
+      turn(halves, 3);
+      turn(halves.split(halves.rank() % 2, halves.rank()), 3);
+      std::vector<int> ranks;
+      for (int rank = 0; rank < world.size(); ++rank) ranks.push_back(rank);
+      require(all_gather_values(world, world.rank()) == ranks, "wrong values");
+    });
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, NcclHostsTest,
+                         testing::Values(std::vector{1, 1}, std::vector{2, 1}, std::vector{2, 2},
+                                         std::vector{3, 1, 1}, std::vector{1, 4, 2}),
+                         [](const auto& hosts) {
+                           std::string name;
+                           for (const int processes : hosts.param)
+                             name += concat(name.empty() ? "" : "_", processes);
+                           return name;
+                         });
+
+TEST(NcclHostsFailureTest, LaunchesFollowOneAnotherAndLeaveNoDescriptor) {
+  expect_all_well(fork_hosts({2, 2}, [](const Bootstrap& bootstrap) {
+    std::size_t before = 0;
+    for (int round = 0; round < 4; ++round) {
+      const LaunchOptions options{.ranks = 3, .deadline = 5, .bootstrap = bootstrap};
+      const auto error = failure_of(options, [&](const Communicator& comm) {
+        pass_on_once(comm);
+        if (round % 2 == 1 && comm.rank() == 2) throw std::runtime_error("boom");
+        pass_on_once(comm);
+      });
+      require(round % 2 == 0 ? !error : what(error) == "rank 2: boom", what(error));
+      if (round == 1) before = descriptors();
+    }
+    require(descriptors() == before, "descriptors are left");
+  }));
+}
+
+TEST(NcclHostsFailureTest, NameAProcessThatIsKilledOnAnotherHost) {
+  for (const int victim : {2, 3}) {  // the one that tells other hosts of its own, and not
+    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+      const auto start = Clock::now();
+      const auto error = failure_of({.ranks = 4, .deadline = 5, .bootstrap = bootstrap},
+                                    [&](const Communicator& comm) {
+                                      pass_on_once(comm);
+                                      if (comm.rank() == victim) kill(getpid(), SIGKILL);
+                                      pass_on_once(comm);
+                                    });
+      require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == victim,
+              what(error));
+      require(what(error).find(concat("rank ", victim, " is gone: ")) != std::string::npos,
+              what(error));
+      require(Clock::now() - start < std::chrono::seconds(4), "noticed late");
+    });
+    EXPECT_TRUE(WIFSIGNALED(statuses[victim]));
+    expect_others_well(statuses, victim);
+  }
+}
+
+TEST(NcclHostsFailureTest, NameAProcessWhoseEndNcclHasNoticedFirst) {
+  const auto statuses = fork_hosts({1, 2}, [&](const Bootstrap& bootstrap) {
+    const auto error = failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
+                                  [&](const Communicator& comm) {
+                                    pass_on_once(comm);
+                                    if (comm.rank() == 2) kill(getpid(), SIGKILL);
+                                    emulation_fail("asyncError", 0, 1'000'000'000, 6);
+                                    pass_on_once(comm);
+                                  });
+    emulation_fail("asyncError", 0, 0, 0);
+    require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 2,
+            what(error));
+  });
+  expect_others_well(statuses, 2);
+}
+
+TEST(NcclHostsFailureTest, NameAProcessThatStopsOnAnotherHost) {
+  for (const int victim : {2, 3}) {
+    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+      const auto error = failure_of({.ranks = 4, .deadline = 0.4, .bootstrap = bootstrap},
+                                    [&](const Communicator& comm) {
+                                      pass_on_once(comm);
+                                      if (comm.rank() == victim) kill(getpid(), SIGSTOP);
+                                      pass_on_once(comm);
+                                    });
+      require(error && error->kind() == ErrorKind::timeout && error->where().peer == victim,
+              what(error));
+    });
+    expect_others_well(statuses, victim);
+  }
+}
+
+TEST(NcclHostsFailureTest, NameAWrongSizeBetweenHosts) {
+  expect_all_well(fork_hosts({1, 2}, [](const Bootstrap& bootstrap) {
+    const auto error = failure_of(
+        {.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, [](const Communicator& comm) {
+          pass_on_once(comm);
+          const std::int64_t bytes = comm.rank() == 2 ? kBytes + 1 : kBytes;
+          pass_on(comm, whole(comm.device().allocate(bytes)), whole(comm.device().allocate(kBytes)))
+              .wait();
+          comm.device().synchronize(comm.deadline());
+        });
+    require(error && error->where().peer == 2, what(error));
+    require(what(error) ==
+                "rank 2 sends 1001 bytes in operation 1, pass_on, where rank 0 expects "
+                "1000 bytes in operation 1, pass_on",
+            what(error));
+  }));
+}
+
+TEST(NcclHostsFailureTest, NameARankThatReturnsEarlyAndCountOperations) {
+  expect_all_well(fork_hosts({1, 1}, [](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
+    options.debug.ledger = true;
+    const auto early = failure_of(options, [](const Communicator& comm) {
+      if (comm.rank() == 0) pass_on_once(comm);
+    });
+    require(early && early->where().peer == 1, what(early));
+    require(
+        what(early).find("not by 1, whose last was none; rank 1 has returned") != std::string::npos,
+        what(early));
+    const auto unequal = failure_of(options, [](const Communicator& comm) {
+      pass_on_once(comm);
+      if (comm.rank() == 1) comm.post("one_more", {}, {}).wait();
+    });
+    require(what(unequal).find("ledger: rank 0 posted 1 operations") == 0, what(unequal));
+  }));
+}
+
+TEST(NcclHostsFailureTest, OnlyCudaIpcRefusesSeveralMachines) {
+  expect_all_well(fork_hosts({1, 1}, [](const Bootstrap& bootstrap) {
+    const LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
+    const auto error = failure_of(options, pass_on_once, "cuda_ipc");
+    require(error && error->kind() == ErrorKind::not_available, what(error));
+    require(what(error) ==
+                "cuda_ipc: the processes run on host0 and on host1, and share no memory; it joins "
+                "those of one machine, nccl, mpi and ucx any",
+            what(error));
+    require(!failure_of(options, pass_on_once), "nccl refuses them, too");
+  }));
+}
+
+}  // namespace nccl_hosts_test
+}  // namespace ringspan::comm
