@@ -98,21 +98,22 @@ double seconds_of_an_all_gather(bool values) {
   return last;
 }
 
-/// Of a hierarchical exchange among 4 nodes, in its stages.
+/// Of a hierarchical exchange among 4 nodes, in its stages. Memory of its own that messages pass
+/// through has values up to 4 KiB.
 double seconds_of_an_exchange(std::int64_t bytes, bool values) {
+  const bool checked = values && bytes <= 64;
   double last = 0;
   simulate(32, [&](const Communicator& comm) {
     const auto buffer = [&] { return tensor(comm.device(), bytes * comm.size(), values); };
     const Slice sent = buffer(), received = buffer();
-    for (int to = 0; values && to < comm.size(); ++to)
+    for (int to = 0; checked && to < comm.size(); ++to)
       test::write_pattern(slice(sent.buffer, to * bytes, bytes), comm.rank(), to, 0);
     all_to_all(comm, sent, received, AllToAllAlgorithm::hierarchical);
     comm.device().synchronize(comm.deadline());
     last = std::max(last, comm.device().now());
-    for (int from = 0; values && from < comm.size(); ++from) {
+    for (int from = 0; checked && from < comm.size(); ++from)
       EXPECT_TRUE(
           test::has_pattern(slice(received.buffer, from * bytes, bytes), from, comm.rank(), 0));
-    }
   });
   return last;
 }
@@ -137,7 +138,7 @@ double seconds_of_tests(bool values) {
 
 TEST(SimulatedTransportTest, MessagesWithValuesTakeAsLongAsOthers) {
   EXPECT_DOUBLE_EQ(seconds_of_an_all_gather(true), seconds_of_an_all_gather(false));
-  for (const std::int64_t bytes : {1024, 65536})
+  for (const std::int64_t bytes : {64, 65536})
     EXPECT_DOUBLE_EQ(seconds_of_an_exchange(bytes, true), seconds_of_an_exchange(bytes, false));
   EXPECT_DOUBLE_EQ(seconds_of_tests(true), seconds_of_tests(false));
 }
