@@ -20,6 +20,7 @@
 #include "bench/run/rank_run.hpp"
 #include "bench/run/require_memory.hpp"
 #include "bench/run/simulate.hpp"
+#include "bench/run/simulated_costs.hpp"
 #include "bench/sweep.hpp"
 
 namespace ringspan::bench {
@@ -125,13 +126,7 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
   if (point.has_backward()) note_unchecked(measurement);
   if (measurement.costs) note_costs(*measurement.costs);
   if (point.simulated() && point.all_to_all == "automatic") {
-    note_costs(
-        {.transport = point.transport,
-         .ranks = static_cast<int>(point.ranks),
-         .nodes = static_cast<int>((point.ranks + point.ranks_per_node - 1) / point.ranks_per_node),
-         .ranks_per_node = static_cast<int>(point.ranks_per_node),
-         .costs = message_costs(cluster(point), {static_cast<int>(point.ranks),
-                                                 point.ranks <= point.ranks_per_node})});
+    for (const ProbedCosts& costs : simulated_costs(point, cluster(point))) note_costs(costs);
   }
   if (row.status == "ok") row.status = judged_speed(point, *row.result);
   if (row.status == "ok") fill_efficiencies(row, finished_);

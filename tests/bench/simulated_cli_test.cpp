@@ -96,6 +96,21 @@ TEST_F(SimulatedCliTest, AutomaticAllToAllsGoByTheClusterAndSayHow) {
               HasSubstr("--all-to-all automatic: simulated, 32 ranks on 4 nodes of 8"));
 }
 
+// NCCL gives a group of 32 more channels than one of 64, so that longer messages are short ones.
+TEST_F(SimulatedCliTest, AutomaticAllToAllsOfUspGoByTheirGroupsAndSaySo) {
+  const auto note = [&](const std::string& ranks, const std::string& file) {
+    simulated({"--heads", "32", "--head-dim", "64", "--seq", "2Ki", "--ranks", ranks, "--schedule",
+               "usp", "--ulysses-degree", "32", "--all-to-all", "automatic"},
+              "h800", file);
+    const std::string said = text("err");
+    const std::size_t begin = said.find("--all-to-all automatic: ");
+    return begin == said.npos ? "" : said.substr(begin, said.find('\n', begin) - begin);
+  };
+  const std::string alone = note("32", "32.csv");
+  EXPECT_THAT(alone, HasSubstr("simulated, 32 ranks on 4 nodes of 8"));
+  EXPECT_EQ(note("64", "64.csv"), alone);
+}
+
 TEST_F(SimulatedCliTest, RunsAgainWithTheSameBits) {
   const Words sweep{"--heads", "8", "--seq", "8Ki", "--ranks", "12", "--pass", "both"};
   const std::vector<Cells> first = simulated(sweep), again = simulated(sweep, "h800", "b.csv");

@@ -77,15 +77,17 @@ TEST(SimulatedTransportTest, SmallReductionsAreComputed) {
   });
 }
 
+Slice tensor(Device& device, std::int64_t bytes, bool values) {
+  return whole(values ? device.allocate_values(bytes) : device.allocate(bytes));
+}
+
 /// Of a ring that passes on what it has received, in memory that has values or not.
 double seconds_of_an_all_gather(bool values) {
   double last = 0;
   simulate(7, [&](const Communicator& comm) {
     std::vector<Slice> parts;
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      parts.push_back(
-          whole(values ? comm.device().allocate_values(8192) : comm.device().allocate(8192)));
-    }
+    for (int rank = 0; rank < comm.size(); ++rank)
+      parts.push_back(tensor(comm.device(), 8192, values));
     if (values) test::write_pattern(parts[comm.rank()], comm.rank(), 0, 0);
     all_gather(comm, parts);
     comm.device().synchronize(comm.deadline());
@@ -96,8 +98,49 @@ double seconds_of_an_all_gather(bool values) {
   return last;
 }
 
+/// Of a hierarchical exchange among 4 nodes, in its stages. Memory of its own that messages pass
+/// through has values up to 4 KiB.
+double seconds_of_an_exchange(std::int64_t bytes, bool values) {
+  const bool checked = values && bytes <= 64;
+  double last = 0;
+  simulate(32, [&](const Communicator& comm) {
+    const auto buffer = [&] { return tensor(comm.device(), bytes * comm.size(), values); };
+    const Slice sent = buffer(), received = buffer();
+    for (int to = 0; checked && to < comm.size(); ++to)
+      test::write_pattern(slice(sent.buffer, to * bytes, bytes), comm.rank(), to, 0);
+    all_to_all(comm, sent, received, AllToAllAlgorithm::hierarchical);
+    comm.device().synchronize(comm.deadline());
+    last = std::max(last, comm.device().now());
+    for (int from = 0; checked && from < comm.size(); ++from)
+      EXPECT_TRUE(
+          test::has_pattern(slice(received.buffer, from * bytes, bytes), from, comm.rank(), 0));
+  });
+  return last;
+}
+
+/// When the last host has seen by test() alone that each of its messages came, one after the other.
+double seconds_of_tests(bool values) {
+  double last = 0;
+  simulate(7, [&](const Communicator& comm) {
+    const auto buffer = [&] { return tensor(comm.device(), 8192, values); };
+    for (int step = 0; step < 3; ++step) {
+      Slice sent = buffer(), received = buffer();
+      if (values) test::write_pattern(sent, comm.rank(), comm.next(), step);
+      Request request = post_pair(comm, "tested", comm.next(), sent, comm.prev(), received);
+      while (!request.test()) {
+      }
+      EXPECT_TRUE(!values || test::has_pattern(received, comm.prev(), comm.rank(), step));
+    }
+    last = std::max(last, comm.device().now());
+  });
+  return last;
+}
+
 TEST(SimulatedTransportTest, MessagesWithValuesTakeAsLongAsOthers) {
   EXPECT_DOUBLE_EQ(seconds_of_an_all_gather(true), seconds_of_an_all_gather(false));
+  for (const std::int64_t bytes : {64, 65536})
+    EXPECT_DOUBLE_EQ(seconds_of_an_exchange(bytes, true), seconds_of_an_exchange(bytes, false));
+  EXPECT_DOUBLE_EQ(seconds_of_tests(true), seconds_of_tests(false));
 }
 
 TEST(SimulatedTransportTest, AHostRunsAheadOfMessagesWithValues) {

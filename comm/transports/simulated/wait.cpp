@@ -46,7 +46,9 @@ class Engine::Wake final : public Event {
 
 // Device operations move values when they are issued, so those of this operation must have arrived
 // first. That takes the host no virtual time: whatever it issues next comes after the join, which
-// no message is later than. A host that looks at values synchronizes.
+// no message is later than. `nccl` does block the host for values: there it may look at them at
+// once. Here it has them as early but its clock has not, so that whoever times what a host does
+// with values synchronizes first.
 void Engine::wait(Operation& operation) {
   require_working();
   make_room();
