@@ -32,7 +32,7 @@ TEST_F(PlanAnswersTest, FourNodesOfEightHaveUlyssesInsideAndARingBetween) {
   EXPECT_EQ(winner.at("ulysses"), 8) << winner;
   EXPECT_EQ(winner.at("ring"), 4);
   EXPECT_EQ(winner.at("placement"), "ulysses_inner");
-  EXPECT_THAT(why_not(found, "Ulysses alone"), HasSubstr("KV heads 8 < ranks 32"));
+  EXPECT_THAT(why_not(found, "Ulysses alone"), HasSubstr("KV heads 4 < ranks 16"));
   EXPECT_THAT(why_not(found, "no sequence parallelism"),
               HasSubstr("at least 4 replicas, of which a batch of 1 is no multiple"));
 }
