@@ -76,6 +76,7 @@ class ScoreKernels;
 /// data. Calls queue on the device in order. None allocates after prepare(); host implementations
 /// call device.poll() between tiles. Accumulating calls only ever add. The exception is cudnn: the
 /// first call with a tile of a new shape compiles, for seconds without a poll, and takes workspace.
+/// It leaves the backward pass of fp16 to cuda: a tile's gradients may be beyond fp16.
 class Kernels {
  public:
   virtual ~Kernels() = default;

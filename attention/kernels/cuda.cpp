@@ -1,52 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on a GPU, by kernels of our own: those of cuda/attention.cu and cuda/movement.cu. All
-// is queued on the compute stream; nothing waits and nothing is allocated.
-#include "attention/kernels/cuda/attention_launch.hpp"
-#include "attention/kernels/cuda/device_attention.hpp"
-#include "attention/kernels/cuda/gpu_kernels.hpp"
-#include "attention/kernels/families.hpp"
+#include "attention/kernels/cuda/cuda_kernels.hpp"
 
 namespace ringspan::attention {
-namespace {
-
-class CudaKernels final : public cuda::GpuKernels {
- public:
-  explicit CudaKernels(comm::cuda::CudaDevice& device) : GpuKernels(device), attention_(device) {}
-
-  void prepare(const Shape& shape) override { require_plain_sums("cuda", shape); }
-  std::int64_t workspace_bytes() const override { return 0; }
-  bool rounds_weights(const Shape& shape) const override {
-    return cuda::kernel_dim(shape.dtype, shape.head_dim, shape.value_dim) > 0;
-  }
-
-  void forward(const ForwardBlock& block, const Partial& partial) override {
-    attention_.forward(block, partial);
-  }
-  void backward(const BackwardBlock& block, const TensorView& dq, const TensorView& dk,
-                const TensorView& dv) override {
-    attention_.backward(block, dq, dk, dv);
-  }
-  void delta(const ConstTensorView& out, const ConstTensorView& d_out, const ConstTensorView& lse,
-             const ConstTensorView* sinks, const TensorView& delta,
-             const TensorView* d_sinks) override {
-    attention_.delta(out, d_out, lse, sinks, delta, d_sinks);
-  }
-  void finalize(const Partial& partial, const ConstTensorView* sinks, const TensorView& out,
-                const TensorView& lse) override {
-    attention_.finalize(partial, sinks, out, lse);
-  }
-
- private:
-  cuda::DeviceAttention attention_;
-};
-
-}  // namespace
 
 std::unique_ptr<Kernels> make_cuda_kernels(comm::Device& device) {
   auto* const gpu = dynamic_cast<comm::cuda::CudaDevice*>(&device);
   RINGSPAN_REQUIRE(gpu, "kernel 'cuda' runs on a GPU, which device '", device.name(),
                    "' is not; transports for GPUs are nccl and cuda_ipc");
-  return std::make_unique<CudaKernels>(*gpu);
+  return std::make_unique<cuda::CudaKernels>(*gpu);
 }
 
 }  // namespace ringspan::attention

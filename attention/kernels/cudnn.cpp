@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's attention for the tiles that it can express; all else is done by the kernels of our own.
-#include <algorithm>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -9,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "attention/kernels/cuda/device_movement.hpp"
+#include "attention/kernels/cuda/cuda_kernels.hpp"
 #include "attention/kernels/cudnn/scratch.hpp"
 #include "attention/kernels/cudnn/tile_plan.hpp"
 #include "attention/kernels/cudnn/tile_rows.hpp"
-#include "attention/kernels/families.hpp"
 #include "comm/devices/cuda/kernel_span.hpp"
 #include "comm/error.hpp"
 
@@ -28,12 +26,11 @@ using cudnn::TileShape;
 
 constexpr std::size_t kMostPlans = 64;  // each takes seconds to make
 
-class CudnnKernels final : public Kernels {
+class CudnnKernels final : public cuda::CudaKernels {
  public:
   explicit CudnnKernels(comm::cuda::CudaDevice& device)
-      : device_(device),
-        own_(make_kernels("cuda", device)),
-        movement_(device),
+      : CudaKernels(device),
+        device_(device),
         handle_(cudnn::load_cudnn(), device.compute().handle()),
         properties_(cudnn::describe_device(handle_.api(), handle_.pointer())),
         halves_(device),
@@ -42,18 +39,16 @@ class CudnnKernels final : public Kernels {
         workspace_(device) {}
 
   void prepare(const Shape& shape) override {
-    own_->prepare(shape);
+    CudaKernels::prepare(shape);
     RINGSPAN_REQUIRE(shape.dtype == DType::bf16 || shape.dtype == DType::f16,
                      "kernel 'cudnn': attention of ", name(shape.dtype),
                      "; cuDNN has bf16 and fp16, kernel 'cuda' all");
   }
   std::int64_t workspace_bytes() const override {
-    return own_->workspace_bytes() + halves_.bytes() + floats_.bytes() + ones_.bytes() +
-           workspace_.bytes();
+    return halves_.bytes() + floats_.bytes() + ones_.bytes() + workspace_.bytes();
   }
 
   std::int64_t library_tiles() const override { return library_tiles_; }
-  bool rounds_weights(const Shape& shape) const override { return own_->rounds_weights(shape); }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
     for (const Tile& tile : block.tiles) {
@@ -63,7 +58,7 @@ class CudnnKernels final : public Kernels {
       } else {
         ForwardBlock alone = block;
         alone.tiles = {&tile, 1};
-        own_->forward(alone, partial);
+        CudaKernels::forward(alone, partial);
       }
     }
   }
@@ -74,32 +69,19 @@ class CudnnKernels final : public Kernels {
       TileShape shape = shape_of(block, tile);
       shape.pass = TileShape::Pass::backward;
       shape.d_out = strides(rows_of(block.d_out, tile.queries));
-      const bool fits = cudnn::aligned(rows_of(block.d_out, tile.queries));
+      // cuDNN writes gradients of a tile, sums over many queries, in the dtype: fp16 overflows.
+      const bool fits =
+          shape.dtype == DType::bf16 && cudnn::aligned(rows_of(block.d_out, tile.queries));
       if (const TilePlan* plan = fits ? plan_for(block.logits, tile, shape) : nullptr) {
         add_gradients(*plan, block, tile, dq, dk, dv);
         ++library_tiles_;
       } else {
         BackwardBlock alone = block;
         alone.tiles = {&tile, 1};
-        own_->backward(alone, dq, dk, dv);
+        CudaKernels::backward(alone, dq, dk, dv);
       }
     }
   }
-  void delta(const ConstTensorView& out, const ConstTensorView& d_out, const ConstTensorView& lse,
-             const ConstTensorView* sinks, const TensorView& delta,
-             const TensorView* d_sinks) override {
-    own_->delta(out, d_out, lse, sinks, delta, d_sinks);
-  }
-  void merge(const Partial& into, const Partial& from) override { own_->merge(into, from); }
-  void finalize(const Partial& partial, const ConstTensorView* sinks, const TensorView& out,
-                const TensorView& lse) override {
-    own_->finalize(partial, sinks, out, lse);
-  }
-  void copy(const ConstTensorView& from, const TensorView& to) override { own_->copy(from, to); }
-  void accumulate(const ConstTensorView& from, const TensorView& to) override {
-    own_->accumulate(from, to);
-  }
-  void fill(const TensorView& to, double value) override { own_->fill(to, value); }
 
  private:
   static bool lower(const Tile& tile) { return tile.lo > 1 - tile.queries.count; }
@@ -184,13 +166,12 @@ class CudnnKernels final : public Kernels {
                      statistics = packed(floats + out.bytes(), DType::f32, 1);
     const bool more_ones = ones_.bytes() < values * std::int64_t{sizeof(float)};
     const TensorView ones = packed(ones_.take(values * std::int64_t{sizeof(float)}), DType::f32, 1);
-    if (more_ones) own_->fill(ones, 1);
+    if (more_ones) fill(ones, 1);
     queue(plan, "attention_forward", block, tile,
           {{Id::out, halves.data}, {Id::statistics, statistics.data}});
-    own_->copy(halves, out);
-    own_->merge(
-        {rows_of(partial.out, rows), rows_of(partial.max, rows), rows_of(partial.sum, rows)},
-        {out, statistics, ones});
+    copy(halves, out);
+    merge({rows_of(partial.out, rows), rows_of(partial.max, rows), rows_of(partial.sum, rows)},
+          {out, statistics, ones});
   }
 
   /// cuDNN wants out, of which only its product with d_out counts; a schedule has that, as delta.
@@ -199,11 +180,8 @@ class CudnnKernels final : public Kernels {
     const ConstTensorView d_out = rows_of(block.d_out, tile.queries);
     const TensorView sums[] = {rows_of(dq, tile.queries), rows_of(dk, tile.keys),
                                rows_of(dv, tile.keys)};
-    std::int64_t elements = d_out.elements(), most = 0;
-    for (const TensorView& sum : sums) {
-      elements += sum.elements();
-      most = std::max(most, sum.elements());
-    }
+    std::int64_t elements = d_out.elements();
+    for (const TensorView& sum : sums) elements += sum.elements();
     std::byte* half = halves_.take(elements * element_bytes(d_out.dtype));
     const auto next = [&](const ConstTensorView& like) {
       const TensorView view =
@@ -213,10 +191,9 @@ class CudnnKernels final : public Kernels {
     };
     const TensorView out = next(d_out), gradients[] = {next(sums[0]), next(sums[1]), next(sums[2])};
     const std::int64_t rows = d_out.batch * d_out.tokens * d_out.heads;
-    std::byte* const floats = floats_.take((most + rows) * std::int64_t{sizeof(float)});
     const TensorView statistics =
-        TensorView::packed(floats + most * std::int64_t{sizeof(float)}, DType::f32, d_out.batch,
-                           d_out.tokens, d_out.heads, 1);
+        TensorView::packed(floats_.take(rows * std::int64_t{sizeof(float)}), DType::f32,
+                           d_out.batch, d_out.tokens, d_out.heads, 1);
     movement_.project(d_out, rows_of(block.delta, tile.queries), rows_of(block.lse, tile.queries),
                       out, statistics);
     queue(plan, "attention_backward", block, tile,
@@ -226,12 +203,7 @@ class CudnnKernels final : public Kernels {
            {Id::dq, gradients[0].data},
            {Id::dk, gradients[1].data},
            {Id::dv, gradients[2].data}});
-    for (int i = 0; i < 3; ++i) {
-      TensorView wide = gradients[i];
-      wide.data = floats, wide.dtype = DType::f32;
-      movement_.copy(gradients[i], wide);
-      movement_.accumulate(wide, sums[i]);
-    }
+    for (int i = 0; i < 3; ++i) accumulate(gradients[i], sums[i]);
   }
 
   /// With what both passes have.
@@ -252,8 +224,6 @@ class CudnnKernels final : public Kernels {
   }
 
   comm::cuda::CudaDevice& device_;
-  const std::unique_ptr<Kernels> own_;
-  cuda::DeviceMovement movement_;
   const cudnn::Handle handle_;
   const cudnn::Descriptor properties_;
   std::map<TileShape, std::optional<TilePlan>> plans_;

@@ -15,6 +15,12 @@ const std::vector<int> kDims{5, 6, 64};  // with an odd one, rows of the all-to-
 const std::vector<int> kLengths{1, 7, 29, 64};
 const std::vector<int> kRankCounts{1, 2, 3, 4, 5, 8};
 
+#ifdef RINGSPAN_SANITIZED
+constexpr double kKernelDeadline = 300;  // seconds: the emulation of one kernel may take minutes
+#else
+constexpr double kKernelDeadline = 20;
+#endif
+
 /// `gpu`: with kernels of a GPU, where ranks have one.
 void check(const std::vector<int>& row, bool gpu) {
   const DType dtype = kDTypes[row[0]];
@@ -38,7 +44,7 @@ void check(const std::vector<int>& row, bool gpu) {
   const OracleInputs inputs = random_inputs(problem, 5);
   const OracleResults expected = oracle(problem, inputs);
   const bool cuda = gpu && schedule.name != "ring_self_attention";  // its kernels keep no scores
-  const double deadline = cuda ? 300 : 20;  // which a sanitized emulation of one kernel may need
+  const double deadline = cuda ? kKernelDeadline : 20;
   const comm::LaunchOptions options{
       .ranks = ranks, .deadline = deadline, .debug = {.poison = true}};
   EXPECT_TRUE(comm::test::on_every_rank(options, [&](const comm::Communicator& comm) {

@@ -65,6 +65,7 @@ TEST_P(GpuMemoryTest, SendsWhatTheKernelsBeforeHaveWritten) {
                 in = whole(comm.device().allocate(kBytes));
     barrier(comm);
     test::Gate gate(comm);
+    sleep_in_kernel(comm, kSlow);  // so that what is sent before the kernels end is the old
     queue_write(comm, out, 1);
     Request request = pass_on(comm, out, in);
     gate.open();  // a post that waited for the GPU would not get here

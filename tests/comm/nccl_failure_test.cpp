@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fails in NCCL, and how that is told, on the emulated one with injected faults.
+#include <chrono>
 #include <string>
 
 #include "comm/collectives.hpp"
@@ -17,6 +18,7 @@ class NcclFailureTest : public test::InjectedFaultTest {};
 
 TEST_F(NcclFailureTest, AbortsAGroupThatNeverEnds) {
   emulation_fail("ncclKernel", 0, 1, 1);
+  const auto start = std::chrono::steady_clock::now();
   const auto error =
       failure_of("nccl", {.ranks = 2, .deadline = kDeadline}, [](const Communicator& comm) {
         pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
@@ -24,6 +26,9 @@ TEST_F(NcclFailureTest, AbortsAGroupThatNeverEnds) {
       });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  // One deadline to notice it and one to let go of the memory; the rest for a busy machine.
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(taken.count(), 30 * kDeadline);
 }
 
 TEST_F(NcclFailureTest, ReportsWhatNcclSaysOfAPeer) {

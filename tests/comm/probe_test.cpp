@@ -100,7 +100,9 @@ TEST(ProbeTest, EndsInAboutTheTimeItWasGiven) {
   test::launch({.ranks = 4, .ranks_per_node = 2, .deadline = 20}, [](const Communicator& comm) {
     const double start = comm.device().now();
     EXPECT_GT(probe(comm, 0.2).trials.count, 0);
-    EXPECT_LT(comm.device().now() - start, 5);  // on a busy machine
+    // The trial that is running ends, at what pace the machine has for four ranks that take turns;
+    // many times more than that would be a probe that does not look at its time.
+    EXPECT_LT(comm.device().now() - start, 5);
   });
 }
 

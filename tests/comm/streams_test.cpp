@@ -40,6 +40,7 @@ TEST_P(StreamsTest, OrdersTheComputeStreamBehindMessagesWithoutBlockingTheHost) 
     pass_on(comm, out, in).wait();  // connected from here on
     barrier(comm);
     test::Gate gate(comm);
+    sleep_in_kernel(comm, kSlow);  // so that what is sent before the kernels end is the old
     queue_write(comm, out, 1);
     pass_on(comm, out, in).wait();
     const auto received = queue_check(comm, in, comm.prev(), 1);

@@ -62,8 +62,27 @@ bool is_complete(const Node& node) {
                  Attribute::backward_out, Attribute::backward_d_out, Attribute::backward_statistics,
                  Attribute::backward_scale, Attribute::backward_dq, Attribute::backward_dk,
                  Attribute::backward_dv});
+    case Kind::softmax:
+      return has_all(
+          node, {Attribute::softmax_in, Attribute::softmax_out, Attribute::softmax_statistics});
+    case Kind::band_mask:
+      return has_all(node, {Attribute::mask_in, Attribute::mask_fill, Attribute::mask_out,
+                            Attribute::mask_comparison}) &&
+             has_all(node, {node.one<int>(Attribute::mask_comparison) == kGreaterOrEqual
+                                ? Attribute::mask_right_shift
+                                : Attribute::mask_left_bound});
     case Kind::graph: return has_all(node, {Attribute::graph_operations});
-    default: return true;
+    case Kind::device_properties:
+      return has_all(node, {Attribute::device_handle}) || has_all(node, {Attribute::device_json});
+    case Kind::heuristics:
+      return has_all(node, {Attribute::heuristics_graph, Attribute::heuristics_mode,
+                            Attribute::heuristics_device});
+    case Kind::execution_plan:
+      return has_all(node, {Attribute::plan_engine_config, Attribute::plan_device});
+    case Kind::variant_pack:
+      return has_all(node,
+                     {Attribute::pack_ids, Attribute::pack_pointers, Attribute::pack_workspace});
+    default: return false;
   }
 }
 
@@ -152,7 +171,7 @@ Status cudnnBackendExecute(HandlePointer handle, DescriptorPointer plan, Descrip
     if (cuLaunchHostFunc(handle->stream, run, work.get()) != 0) return kBadParameter;
     work.release();  // to the stream
     return kSuccess;
-  } catch (const std::out_of_range&) {  // a tensor that the arguments lack
+  } catch (const std::out_of_range&) {  // a tensor that the arguments lack, or not aligned
     return kBadParameter;
   }
 }

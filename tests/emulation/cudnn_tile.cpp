@@ -2,6 +2,7 @@
 #include "tests/emulation/cudnn_tile.hpp"
 
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "attention/kernels/scalar.hpp"
@@ -19,7 +20,11 @@ class TensorOf {
       : sizes(node->all<std::int64_t>(Attribute::tensor_dimensions)),
         strides_(node->all<std::int64_t>(Attribute::tensor_strides)),
         type_(node->one<int>(Attribute::tensor_data_type)),
-        data_(pointers.at(node->one<std::int64_t>(Attribute::tensor_id))) {}
+        data_(pointers.at(node->one<std::int64_t>(Attribute::tensor_id))) {
+    if (reinterpret_cast<std::uintptr_t>(data_) %
+        node->one<std::uint64_t>(Attribute::tensor_alignment))
+      throw std::out_of_range("a tensor that is not aligned as its descriptor says");
+  }
 
   double get(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t d = 0) const {
     const std::int64_t at = offset(b, h, t, d);

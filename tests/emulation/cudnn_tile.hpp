@@ -42,7 +42,7 @@ struct Node {
 using Pointers = std::map<std::int64_t, void*>;
 
 /// The work of an attention node, with the values of the host as they are now. Throws out_of_range
-/// where a tensor is not among the pointers.
+/// where a tensor is not among the pointers, or not aligned.
 std::function<void()> bind_attention(const Node& node, const Pointers& pointers);
 
 }  // namespace emulation::cudnn

@@ -61,7 +61,7 @@ void DeviceMovement::copy(const ConstTensorView& from, const TensorView& to) {
 void DeviceMovement::accumulate(const ConstTensorView& from, const TensorView& to) {
   const comm::cuda::KernelSpan span(device_, "accumulate");
   require_same_shape("accumulate", from, to);
-  require_one_accumulator(from, to);
+  if (from.dtype != DType::bf16 || to.dtype != DType::f32) require_one_accumulator(from, to);
   require_plain("accumulate", to);
   if (to.elements() == 0) return;
   const Move move = joined_move(from, to);
@@ -97,9 +97,8 @@ void DeviceMovement::project(const ConstTensorView& d_out, const ConstTensorView
   require_same_shape("project", d_out, to);
   require_same_shape("project", delta, statistics);
   require_same_shape("project", lse, statistics);
-  RINGSPAN_REQUIRE(d_out.dtype == to.dtype && (to.dtype == DType::bf16 || to.dtype == DType::f16),
-                   "project: from ", name(d_out.dtype), " to ", name(to.dtype),
-                   "; both are to be bf16 or both fp16");
+  RINGSPAN_REQUIRE(d_out.dtype == DType::bf16 && to.dtype == DType::bf16, "project: from ",
+                   name(d_out.dtype), " to ", name(to.dtype), "; both are to be bf16");
   for (const ConstTensorView& row : {delta, lse, ConstTensorView(statistics)})
     RINGSPAN_REQUIRE(row.dtype == DType::f32, "project: values of rows in ", name(row.dtype),
                      "; they are to be fp32");

@@ -15,12 +15,13 @@ class DeviceMovement {
   explicit DeviceMovement(comm::cuda::CudaDevice& device);
 
   void copy(const ConstTensorView& from, const TensorView& to);
+  /// Also bf16 into fp32.
   void accumulate(const ConstTensorView& from, const TensorView& to);
   void fill(const TensorView& to, double value);
   void merge(const Partial& into, const Partial& from);
   /// For a backward pass that wants out and not delta, of which out.d_out is all that counts:
-  /// to = delta / |d_out|^2 d_out, in bf16 or fp16 as d_out, and statistics = lse, in fp32; both 0
-  /// for rows that saw nothing (lse -inf).
+  /// to = delta / |d_out|_1 sign(d_out), in bf16 as d_out, and statistics = lse, in fp32; both 0
+  /// for rows that saw nothing (lse -inf). to.d_out is delta but for the rounding of one element.
   void project(const ConstTensorView& d_out, const ConstTensorView& delta,
                const ConstTensorView& lse, const TensorView& to, const TensorView& statistics);
 

@@ -19,7 +19,7 @@ class GpuKernels : public Kernels {
   void fill(const TensorView& to, double value) override { movement_.fill(to, value); }
   void merge(const Partial& into, const Partial& from) override { movement_.merge(into, from); }
 
- private:
+ protected:
   DeviceMovement movement_;
 };
 

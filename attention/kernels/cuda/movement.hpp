@@ -93,14 +93,14 @@ RINGSPAN_BOTH_SIDES void copy_vector(const Move& move, std::int64_t index) {
   vector_at<kCount>(static_cast<To*>(move.to.data) + offset(move.to, at)) = to;
 }
 
-template <typename Sum, int kCount>
+template <typename From, typename Sum, int kCount>
 RINGSPAN_BOTH_SIDES void accumulate_vector(const Move& move, std::int64_t index) {
   const Place at = place(move.to, kCount, index);
-  const auto from = vector_at<kCount>(static_cast<Sum*>(const_cast<void*>(move.from.data)) +
+  const auto from = vector_at<kCount>(static_cast<From*>(const_cast<void*>(move.from.data)) +
                                       offset(move.from, at));
   auto& to = vector_at<kCount>(static_cast<Sum*>(move.to.data) + offset(move.to, at));
   Vector<Sum, kCount> sum = to;
-  for (int i = 0; i < kCount; ++i) sum.at[i] += from.at[i];
+  for (int i = 0; i < kCount; ++i) sum.at[i] += convert<Sum>(from.at[i]);
   to = sum;
 }
 
@@ -157,24 +157,25 @@ RINGSPAN_BOTH_SIDES void merge_row(const Merge& merge, std::int64_t index) {
   row_value<Sum>(merge.into_max, at) = weights.max;
 }
 
-/// to = delta / |d_out|^2 d_out: with delta = out.d_out, no longer than out. In units of the
-/// largest element of d_out, whose square may be beyond fp32 on either side.
-template <typename Element>
-RINGSPAN_BOTH_SIDES void project_row(const Projection& task, std::int64_t index) {
+/// to = delta / |d_out|_1 sign(d_out), whose product with d_out is delta: by Hoelder's inequality
+/// none of its elements is larger than the largest of out if delta = out.d_out. What roundings have
+/// taken from that product the elements behind make up for, each by a unit of its own at most.
+RINGSPAN_BOTH_SIDES inline void project(const Projection& task, std::int64_t index) {
   const Place at = place(task.statistics, 1, index);
   const float lse = row_value<float>(task.lse, at);
   const bool saw_any = !(lse < std::numeric_limits<float>::lowest());
-  const auto* d_out = static_cast<const Element*>(task.d_out.data) + offset(task.d_out, at);
-  auto* to = static_cast<Element*>(task.to.data) + offset(task.to, at);
-  float largest = 0, square = 0;
-  for (std::int64_t d = 0; saw_any && d < task.to.head_dim; ++d)
-    largest = std::fmax(largest, std::fabs(widen(d_out[d])));
-  for (std::int64_t d = 0; largest > 0 && d < task.to.head_dim; ++d)
-    square += widen(d_out[d]) / largest * (widen(d_out[d]) / largest);
-  const float factor = largest > 0 ? row_value<float>(task.delta, at) / largest / square : 0;
-  const float unit = largest > 0 ? largest : 1;
-  for (std::int64_t d = 0; d < task.to.head_dim; ++d)
-    to[d] = convert<Element>(saw_any ? factor * (widen(d_out[d]) / unit) : 0.0F);
+  const auto* d_out = static_cast<const Bf16*>(task.d_out.data) + offset(task.d_out, at);
+  auto* to = static_cast<Bf16*>(task.to.data) + offset(task.to, at);
+  float sum = 0, owed = 0;
+  for (std::int64_t d = 0; saw_any && d < task.to.head_dim; ++d) sum += std::fabs(widen(d_out[d]));
+  const float size = sum == 0 ? 0 : row_value<float>(task.delta, at) / sum;
+  const float unit = std::fabs(size) * 0x1p-8F;  // in the last place, at most
+  for (std::int64_t d = 0; d < task.to.head_dim; ++d) {
+    const float value = saw_any ? widen(d_out[d]) : 0, weight = std::fabs(value);
+    const float more = weight == 0 ? 0 : std::fmax(-unit, std::fmin(unit, owed / weight));
+    to[d] = convert<Bf16>(value == 0 ? 0.0F : std::copysign(1.0F, value) * (size + more));
+    owed += size * weight - widen(to[d]) * value;
+  }
   row_value<float>(task.statistics, at) = saw_any ? lse : 0;
 }
 
@@ -195,18 +196,20 @@ RINGSPAN_BOTH_SIDES inline void fill(const Fill& fill, std::int64_t index) {
   });
 }
 
-RINGSPAN_BOTH_SIDES inline void accumulate(const Move& move, std::int64_t index) {
-  if (move.to.dtype == DType::f64) {
-    move.vector == 1 ? accumulate_vector<double, 1>(move, index)
-                     : accumulate_vector<double, kVector>(move, index);
-  } else {
-    move.vector == 1 ? accumulate_vector<float, 1>(move, index)
-                     : accumulate_vector<float, kVector>(move, index);
-  }
+template <typename From, typename Sum>
+RINGSPAN_BOTH_SIDES void accumulate_from(const Move& move, std::int64_t index) {
+  move.vector == 1 ? accumulate_vector<From, Sum, 1>(move, index)
+                   : accumulate_vector<From, Sum, kVector>(move, index);
 }
 
-RINGSPAN_BOTH_SIDES inline void project(const Projection& task, std::int64_t index) {
-  task.to.dtype == DType::bf16 ? project_row<Bf16>(task, index) : project_row<F16>(task, index);
+RINGSPAN_BOTH_SIDES inline void accumulate(const Move& move, std::int64_t index) {
+  if (move.to.dtype == DType::f64) {
+    accumulate_from<double, double>(move, index);
+  } else if (move.from.dtype == DType::bf16) {
+    accumulate_from<Bf16, float>(move, index);
+  } else {
+    accumulate_from<float, float>(move, index);
+  }
 }
 
 RINGSPAN_BOTH_SIDES inline void merge_out(const Merge& merge, std::int64_t index) {

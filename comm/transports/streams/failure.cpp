@@ -58,6 +58,7 @@ void Engine::require_process(int peer) {
   const double longest = std::min(kEnding, hub_->options().deadline);
   while (hub_->lost(peer).empty() && diagnosis::seconds_since(start) < longest) {
     require_working();
+    hub_->beat(rank_);  // others may wait for this rank, and are to see its error, not its silence
     std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
   }
   if (const std::string lost = hub_->lost(peer); !lost.empty())
