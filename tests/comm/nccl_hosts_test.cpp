@@ -223,6 +223,79 @@ TEST(NcclHostsFailureTest, NameARankThatReturnsEarlyAndCountOperations) {
   }));
 }
 
+TEST(NcclHostsFailureTest, HostsMayAlternate) {
+  const auto statuses = fork_ranks(4, kLongest, [](const Bootstrap& bootstrap) {
+    setenv("CUDA_VISIBLE_DEVICES", std::to_string(bootstrap.rank).c_str(), 1);
+    LaunchOptions options{.ranks = 4, .deadline = 2};
+    options.bootstrap = test::on_hosts_of(bootstrap, {0, 1, 0, 1});
+    launch("nccl", options, [](const Communicator& comm) { turn(comm, 5); });
+    const auto start = Clock::now();
+    const auto error = failure_of(options, [](const Communicator& comm) {
+      pass_on_once(comm);
+      if (comm.rank() == 1) kill(getpid(), SIGKILL);  // which rank 3 hears other hosts by
+      pass_on_once(comm);
+    });
+    require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
+            what(error));
+    require(Clock::now() - start < std::chrono::seconds(4), "noticed late");
+  });
+  expect_others_well(statuses, 1);
+}
+
+TEST(NcclHostsFailureTest, NoOtherHostIsBlamedForTheEndOfWhoTellsOfIt) {
+  for (const int ranks : {3, 4}) {  // process 3 has returned, or has no rank
+    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+      const auto start = Clock::now();
+      const auto error = failure_of({.ranks = ranks, .deadline = 2, .bootstrap = bootstrap},
+                                    [](const Communicator& comm) {
+                                      pass_on_once(comm);
+                                      if (comm.rank() == 3) return;
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                      if (comm.rank() == 2) kill(getpid(), SIGKILL);
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                                    });
+      require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 2,
+              what(error));
+      require(Clock::now() - start < std::chrono::seconds(6), "noticed late");
+    });
+    EXPECT_TRUE(WIFSIGNALED(statuses[2]));
+    expect_others_well(statuses, 2);
+  }
+}
+
+TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
+  const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+    if (bootstrap.rank == 2)
+      std::thread([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        kill(getpid(), SIGKILL);
+      }).detach();
+    const auto error = failure_of({.ranks = 2, .deadline = 1, .bootstrap = bootstrap},
+                                  [](const Communicator& comm) {
+                                    pass_on_once(comm);
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+                                    pass_on_once(comm);
+                                  });
+    if (bootstrap.rank < 2) return require(!error, what(error));
+    require(what(error).find("process 2 is gone: its process ") == 0, what(error));
+  });
+  EXPECT_TRUE(WIFSIGNALED(statuses[2]));
+  expect_others_well(statuses, 2);
+}
+
+TEST(NcclHostsFailureTest, AHostWithoutRanksDoesNotWaitForOneThatStops) {
+  const auto statuses = fork_hosts({2, 1}, [&](const Bootstrap& bootstrap) {
+    const auto error = failure_of({.ranks = 2, .deadline = 0.4, .bootstrap = bootstrap},
+                                  [](const Communicator& comm) {
+                                    pass_on_once(comm);
+                                    if (comm.rank() == 0) kill(getpid(), SIGSTOP);
+                                    pass_on_once(comm);
+                                  });
+    require(error && error->kind() == ErrorKind::timeout && error->where().peer == 0, what(error));
+  });
+  expect_others_well(statuses, 0);
+}
+
 TEST(NcclHostsFailureTest, OnlyCudaIpcRefusesSeveralMachines) {
   expect_all_well(fork_hosts({1, 1}, [](const Bootstrap& bootstrap) {
     const LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};

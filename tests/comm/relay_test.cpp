@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -184,6 +185,34 @@ TEST(RendezvousTest, JoinsAnyNumberOfMachinesAndPaysNoHeedToStrangers) {
   }();
   EXPECT_EQ(error.find("relay: host1 has no connection within 0.05 s with host0 (called at "), 0u)
       << error;
+}
+
+// At the first of its addresses somebody else listens, who answers.
+TEST(RendezvousTest, CallersTakeNobodyWhoseAnswerIsWrong) {
+  const Machines machines(seats({1, 1}));
+  Rendezvous lower, higher;
+  std::vector<Contact> contacts{lower.contact(), higher.contact()};
+  const Socket stranger(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(at);
+  ASSERT_EQ(bind(stranger.descriptor(), reinterpret_cast<sockaddr*>(&at), length), 0);
+  ASSERT_EQ(listen(stranger.descriptor(), 1), 0);
+  ASSERT_EQ(getsockname(stranger.descriptor(), reinterpret_cast<sockaddr*>(&at), &length), 0);
+  Contact called = contacts[0];
+  called.count = 1;
+  called.addresses[0].length = length;
+  std::memcpy(called.addresses[0].bytes.data(), &at, length);
+  std::thread answers([&] {
+    const Socket call(accept(stranger.descriptor(), nullptr, nullptr));
+    std::array<char, 24> greeting;
+    recv(call.descriptor(), greeting.data(), greeting.size(), MSG_WAITALL);
+    send(call.descriptor(), "another's secret", 16, MSG_NOSIGNAL);
+    recv(call.descriptor(), greeting.data(), 1, 0);  // until it hangs up
+  });
+  EXPECT_THROW(higher.meet(machines, 1, {called, contacts[1]}, 0.3), Error);
+  answers.join();
 }
 
 TEST(RelayTest, TellsOtherMachinesHowRanksAre) {
