@@ -4,15 +4,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 #include "tests/comm/forked_ranks.hpp"
 #include "tests/comm/pretended_hosts.hpp"
 #include "tests/comm/streams.hpp"
@@ -264,16 +267,15 @@ TEST(NcclHostsFailureTest, NoOtherHostIsBlamedForTheEndOfWhoTellsOfIt) {
 }
 
 TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
+  const streams::SharedMemory memory(sizeof(std::atomic<pid_t>));
+  auto& victim = *new (memory.data()) std::atomic<pid_t>(0);
   const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
-    if (bootstrap.rank == 2)
-      std::thread([] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(700));
-        kill(getpid(), SIGKILL);
-      }).detach();
+    if (bootstrap.rank == 2) victim = getpid();
     const auto error = failure_of({.ranks = 2, .deadline = 1, .bootstrap = bootstrap},
-                                  [](const Communicator& comm) {
+                                  [&](const Communicator& comm) {
                                     pass_on_once(comm);
-                                    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+                                    if (comm.rank() == 0) kill(victim, SIGKILL);
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
                                     pass_on_once(comm);
                                   });
     if (bootstrap.rank < 2) return require(!error, what(error));
