@@ -206,7 +206,9 @@ void Relay::hear(int machine) {
     link.advance(
         [&](std::span<const std::byte> frame) { return broken_[machine] || take(machine, frame); });
   } catch (const std::exception& error) {
-    hub_->fail(Error(ErrorKind::system, concat(hub_->machines().host(machine), ": ", error.what()),
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    hub_->fail(Error(known ? known->kind() : ErrorKind::system,
+                     concat(hub_->machines().host(machine), ": ", error.what()),
                      {hub_->machines().first(machine_), hub_->machines().first(machine)}));
     broken_[machine] = true;
     link.send(failed(hub_->failure_notice()));
