@@ -4,15 +4,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
+#include "comm/transports/streams/shared_memory.hpp"
 #include "tests/comm/forked_ranks.hpp"
 #include "tests/comm/pretended_hosts.hpp"
 #include "tests/comm/streams.hpp"
@@ -221,6 +224,78 @@ TEST(NcclHostsFailureTest, NameARankThatReturnsEarlyAndCountOperations) {
     });
     require(what(unequal).find("ledger: rank 0 posted 1 operations") == 0, what(unequal));
   }));
+}
+
+TEST(NcclHostsFailureTest, HostsMayAlternate) {
+  const auto statuses = fork_ranks(4, kLongest, [](const Bootstrap& bootstrap) {
+    setenv("CUDA_VISIBLE_DEVICES", std::to_string(bootstrap.rank).c_str(), 1);
+    LaunchOptions options{.ranks = 4, .deadline = 2};
+    options.bootstrap = test::on_hosts_of(bootstrap, {0, 1, 0, 1});
+    launch("nccl", options, [](const Communicator& comm) { turn(comm, 5); });
+    const auto start = Clock::now();
+    const auto error = failure_of(options, [](const Communicator& comm) {
+      pass_on_once(comm);
+      if (comm.rank() == 1) kill(getpid(), SIGKILL);  // which rank 3 hears other hosts by
+      pass_on_once(comm);
+    });
+    require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
+            what(error));
+    require(Clock::now() - start < std::chrono::seconds(4), "noticed late");
+  });
+  expect_others_well(statuses, 1);
+}
+
+TEST(NcclHostsFailureTest, NoOtherHostIsBlamedForTheEndOfWhoTellsOfIt) {
+  for (const int ranks : {3, 4}) {  // process 3 has returned, or has no rank
+    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+      const auto start = Clock::now();
+      const auto error = failure_of({.ranks = ranks, .deadline = 2, .bootstrap = bootstrap},
+                                    [](const Communicator& comm) {
+                                      pass_on_once(comm);
+                                      if (comm.rank() == 3) return;
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                      if (comm.rank() == 2) kill(getpid(), SIGKILL);
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                                    });
+      require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 2,
+              what(error));
+      require(Clock::now() - start < std::chrono::seconds(6), "noticed late");
+    });
+    EXPECT_TRUE(WIFSIGNALED(statuses[2]));
+    expect_others_well(statuses, 2);
+  }
+}
+
+TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
+  const streams::SharedMemory memory(sizeof(std::atomic<pid_t>));
+  auto& victim = *new (memory.data()) std::atomic<pid_t>(0);
+  const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+    if (bootstrap.rank == 2) victim = getpid();
+    const auto error = failure_of({.ranks = 2, .deadline = 1, .bootstrap = bootstrap},
+                                  [&](const Communicator& comm) {
+                                    pass_on_once(comm);
+                                    if (comm.rank() == 0) kill(victim, SIGKILL);
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                                    pass_on_once(comm);
+                                  });
+    if (bootstrap.rank < 2) return require(!error, what(error));
+    require(what(error).find("process 2 is gone: its process ") == 0, what(error));
+  });
+  EXPECT_TRUE(WIFSIGNALED(statuses[2]));
+  expect_others_well(statuses, 2);
+}
+
+TEST(NcclHostsFailureTest, AHostWithoutRanksDoesNotWaitForOneThatStops) {
+  const auto statuses = fork_hosts({2, 1}, [&](const Bootstrap& bootstrap) {
+    const auto error = failure_of({.ranks = 2, .deadline = 0.4, .bootstrap = bootstrap},
+                                  [](const Communicator& comm) {
+                                    pass_on_once(comm);
+                                    if (comm.rank() == 0) kill(getpid(), SIGSTOP);
+                                    pass_on_once(comm);
+                                  });
+    require(error && error->kind() == ErrorKind::timeout && error->where().peer == 0, what(error));
+  });
+  expect_others_well(statuses, 0);
 }
 
 TEST(NcclHostsFailureTest, OnlyCudaIpcRefusesSeveralMachines) {

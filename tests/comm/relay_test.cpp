@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -186,6 +188,53 @@ TEST(RendezvousTest, JoinsAnyNumberOfMachinesAndPaysNoHeedToStrangers) {
       << error;
 }
 
+// At the first of its addresses somebody else listens, who answers.
+TEST(RendezvousTest, CallersTakeNobodyWhoseAnswerIsWrong) {
+  const Machines machines(seats({1, 1}));
+  Rendezvous lower, higher;
+  std::vector<Contact> contacts{lower.contact(), higher.contact()};
+  const Socket stranger(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(at);
+  ASSERT_EQ(bind(stranger.descriptor(), reinterpret_cast<sockaddr*>(&at), length), 0);
+  ASSERT_EQ(listen(stranger.descriptor(), 1), 0);
+  ASSERT_EQ(getsockname(stranger.descriptor(), reinterpret_cast<sockaddr*>(&at), &length), 0);
+  Contact called = contacts[0];
+  called.count = 1;
+  called.addresses[0].length = length;
+  std::memcpy(called.addresses[0].bytes.data(), &at, length);
+  std::thread answers([&] {
+    const Socket call(accept(stranger.descriptor(), nullptr, nullptr));
+    std::array<char, 24> greeting;
+    recv(call.descriptor(), greeting.data(), greeting.size(), MSG_WAITALL);
+    send(call.descriptor(), "another's secret", 16, MSG_NOSIGNAL);
+    recv(call.descriptor(), greeting.data(), 1, 0);  // until it hangs up
+  });
+  EXPECT_THROW(higher.meet(machines, 1, {called, contacts[1]}, 0.3), Error);
+  answers.join();
+}
+
+TEST(RendezvousTest, SaysSoWhenThereAreNoDescriptors) {
+  const Machines machines(seats({1, 1}));
+  Rendezvous lower, higher;
+  const std::vector<Contact> contacts{lower.contact(), higher.contact()};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::string said;
+  try {
+    higher.meet(machines, 1, contacts, 0.3);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(said, concat("relay: socket: ", std::strerror(EMFILE)));
+}
+
 TEST(RelayTest, TellsOtherMachinesHowRanksAre) {
   auto all = apart({2, 1, 1});
   SharedHub &first = *all[0].hub, &second = *all[1].hub;
@@ -318,6 +367,25 @@ TEST(RelayTest, NamesTheHolderOfAConnectionThatHasEnded) {
     EXPECT_TRUE(soon([&] { return !hub.lost(3).empty(); }));
     EXPECT_EQ(hub.lost(1), "");
   }
+}
+
+TEST(RelayTest, TellsWhoeverTellsNonsenseThatTheLaunchHasFailed) {
+  auto all = apart({1, 1});
+  auto links = relay_test::links(all[0].hub->machines());
+  all[0].relay = std::make_unique<Relay>(all[0].hub, all[0].lanes, 0, std::move(links[0]));
+  Link& other = *links[1][0];
+  other.send(std::vector<std::byte>{std::byte{77}});
+  bool told = false;
+  EXPECT_TRUE(soon([&] {
+    other.advance([&](std::span<const std::byte> frame) {
+      const std::string text(reinterpret_cast<const char*>(frame.data()), frame.size());
+      told = told || text.find("host1: a word between hosts makes no sense") != text.npos;
+      return true;
+    });
+    return told && other.ended();
+  }));
+  EXPECT_TRUE(all[0].hub->failure());
+  all[0].hub->set_returned(0);
 }
 
 TEST(RelayTest, BlamesWhoeverShouldTellOfAHostThatIsNotHeardOf) {

@@ -128,8 +128,9 @@ bool Lanes::has_met(const Side& side, std::int64_t number) const {
 
 void Lanes::pass_on(const Tell& tell) {
   for (int rank = 0; rank < ranks_; ++rank) {
+    if (!is_here(rank)) continue;
     for (int peer = 0; peer < ranks_; ++peer) {
-      if (!is_here(rank) || is_here(peer)) continue;
+      if (is_here(peer)) continue;
       for (const bool sends : {true, false}) {
         const Side side = Lanes::side(rank, peer, sends);
         Progress& progress = this->progress(side);

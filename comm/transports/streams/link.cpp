@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -34,8 +35,13 @@ Link::Link(Socket socket) : socket_(std::move(socket)) {
   setsockopt(descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+void Link::set_deadline(double seconds) {
+  const auto milliseconds = static_cast<unsigned>(std::clamp(1e3 * seconds, 1.0, 1e9));
+  setsockopt(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof(milliseconds));
+}
+
 void Link::send(std::span<const std::byte> frame) {
-  if (ended_) return;
+  if (ended_ || closing_) return;
   const auto size = static_cast<Size>(frame.size());
   const auto* const bytes = reinterpret_cast<const std::byte*>(&size);
   out_.insert(out_.end(), bytes, bytes + sizeof(size));
@@ -96,6 +102,7 @@ void Link::close() {
 }
 
 short Link::events() const {
+  if (ended_) return 0;
   const bool unsent = sent_ < out_.size();
   return static_cast<short>((refused_ ? 0 : POLLIN) | (unsent ? POLLOUT : 0));
 }

@@ -33,8 +33,11 @@ class Link {
   /// `socket` is connected.
   explicit Link(Socket socket);
 
-  /// Queued until flush() or advance(); if the other end takes too little for too long, this has
-  /// ended.
+  /// Ends if the other end does not acknowledge what was sent for so many seconds.
+  void set_deadline(double seconds);
+
+  /// Queued until flush() or advance(), unless it is closed; if the other end takes too little for
+  /// too long, this has ended.
   void send(std::span<const std::byte> frame);
 
   /// Takes a frame, or returns false, and gets it again at the next advance().

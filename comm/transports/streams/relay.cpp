@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <type_traits>
 
 #include "comm/transports/diagnosis/clock.hpp"
@@ -41,6 +42,12 @@ std::vector<std::byte> framed(Kind kind, const Value& value) {
   return frame;
 }
 
+std::vector<std::byte> failed(const std::vector<std::byte>& notice) {
+  std::vector<std::byte> frame{static_cast<std::byte>(Kind::failure)};
+  append(frame, notice.data(), notice.size());
+  return frame;
+}
+
 /// The first values of what is left of a frame.
 template <typename Value>
 std::vector<Value> taken(std::span<const std::byte>& content, std::size_t count) {
@@ -57,9 +64,14 @@ Value taken(std::span<const std::byte>& content) {
   return taken<Value>(content, 1).front();
 }
 
-// News passes from machine to machine along a chain of waits, an interval at each.
-std::int64_t interval(double deadline, int machines) {
-  const double seconds = std::min(kLongestInterval, deadline / (kReports * machines));
+// News passes along a chain of waits, with an interval wherever that goes from machine to machine:
+// it may do so at each rank, in their order.
+std::int64_t interval(double deadline, int ranks, const Machines& machines) {
+  int changes = 0;
+  for (int rank = 0; rank < ranks; ++rank)
+    changes += machines.of(rank) != machines.of((rank + 1) % ranks);
+  const double seconds =
+      std::min(kLongestInterval, deadline / (kReports * std::max(changes, machines.size())));
   return static_cast<std::int64_t>(1e9 * seconds);
 }
 
@@ -74,10 +86,14 @@ Relay::Relay(std::shared_ptr<SharedHub> hub, std::shared_ptr<Lanes> lanes, int m
     : hub_(std::move(hub)),
       lanes_(std::move(lanes)),
       machine_(machine),
-      interval_(interval(hub_->options().deadline, hub_->machines().size())),
+      interval_(interval(hub_->options().deadline, hub_->size(), hub_->machines())),
       links_(std::move(links)),
+      ready_(links_.size(), true),
+      broken_(links_.size(), false),
       translation_(links_.size()),
       states_(hub_->machines().members(machine).size()) {
+  for (const auto& link : links_)
+    if (link) link->set_deadline(hub_->options().deadline);
   hub_->turn();
   for (int other = 0; other < hub_->machines().size(); ++other)
     hub_->hear(other);  // nobody has been silent yet
@@ -101,15 +117,20 @@ void Relay::run() {
 void Relay::turn() {
   hub_->turn();
   for (int machine = 0; machine < static_cast<int>(links_.size()); ++machine)
-    if (links_[machine]) hear(machine);
+    if (links_[machine] && ready_[machine]) hear(machine);
   tell();
 }
 
 void Relay::sleep() {
   std::vector<pollfd> polled;
-  for (const auto& link : links_)
-    if (link && link->events() != 0) polled.push_back({link->descriptor(), link->events(), 0});
+  for (const auto& link : links_) {  // poll() passes over negative ones
+    const bool polls = link && link->events() != 0;
+    polled.push_back({polls ? link->descriptor() : -1, polls ? link->events() : short{0}, 0});
+  }
   poll(polled.data(), polled.size(), kTurn);
+  // Who refused a frame is offered it again.
+  for (std::size_t machine = 0; machine < polled.size(); ++machine)
+    ready_[machine] = polled[machine].revents != 0 || (polled[machine].events & POLLIN) == 0;
 }
 
 // A link that is closed before all has been read would lose what is still on its way.
@@ -137,9 +158,7 @@ void Relay::tell() {
   for (const auto& [machine, frame] : halves)
     if (links_[machine]) links_[machine]->send(frame);
   if (!failure.empty()) {
-    Frame frame{static_cast<std::byte>(Kind::failure)};
-    append(frame, failure.data(), failure.size());
-    tell_all(frame);
+    tell_all(failed(failure));
     failure_told_ = true;
   }
   for (const Frame& frame : reports) tell_all(frame);
@@ -183,16 +202,19 @@ std::vector<std::pair<int, Relay::Frame>> Relay::halves() {
 
 void Relay::hear(int machine) {
   Link& link = *links_[machine];
-  bool ended = false;
   try {
-    link.advance([&](std::span<const std::byte> frame) { return take(machine, frame); });
-    ended = link.ended();
-  } catch (const Error& error) {
-    hub_->fail(Error(error.kind(), concat(hub_->machines().host(machine), ": ", error.what()),
+    link.advance(
+        [&](std::span<const std::byte> frame) { return broken_[machine] || take(machine, frame); });
+  } catch (const std::exception& error) {
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    hub_->fail(Error(known ? known->kind() : ErrorKind::system,
+                     concat(hub_->machines().host(machine), ": ", error.what()),
                      {hub_->machines().first(machine_), hub_->machines().first(machine)}));
-    ended = true;
+    broken_[machine] = true;
+    link.send(failed(hub_->failure_notice()));
+    link.close();  // it ends when the other end has read that, and closes, too
   }
-  if (!ended || over_) return;
+  if (!link.ended() || over_) return;
   hub_->cut_off(machine);
   links_[machine] = nullptr;
 }
@@ -208,7 +230,7 @@ bool Relay::take(int machine, std::span<const std::byte> frame) {
   } else if (kind == Kind::failure) {
     const processes::Content content = processes::decode(frame);
     require_sense(std::holds_alternative<processes::Failed>(content));
-    hub_->fail(processes::encode(content), machine == 0);
+    return hub_->fail(processes::encode(content), machine == 0);
   } else {
     require_sense(kind == Kind::report);
     take_report(machine, frame);

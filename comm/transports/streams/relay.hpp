@@ -52,6 +52,9 @@ class Relay {
   const int machine_;
   const std::int64_t interval_;  // ns, between reports of what need not be told at once
   std::vector<std::unique_ptr<Link>> links_;  // [machine]; none to itself and those cut off
+  // [machine], what poll() has said: worth to be heard now
+  std::vector<char> ready_;
+  std::vector<char> broken_;  // [machine], that has told nonsense: nothing of it counts
   std::vector<std::vector<std::int64_t>> translation_;  // [machine][its group] -> group here
   std::vector<std::uint64_t> states_;                   // told, [member of this machine]
   std::int64_t reported_at_ = 0;                        // ns

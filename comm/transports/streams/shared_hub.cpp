@@ -75,9 +75,16 @@ std::string SharedHub::lost(int rank) const {
   if (machine == machines_.of(process_)) return ended(rank);
   const std::int64_t gone = shared(member(rank).gone).load();
   if (gone > 0) return concat("its process ", gone, " has ended");
-  const bool relayed = ended(machines_.first(machines_.of(process_))).empty();
-  if (gone == 0 && relayed) return "";
+  if (gone == 0) return "";
   return concat("the connection to its host, ", machines_.host(machine), ", has ended");
+}
+
+// Whether others can be heard of at all.
+bool SharedHub::relayed() const { return ended(machines_.first(machines_.of(process_))).empty(); }
+
+// That the relay here has ended is no fault of others, but nothing of them is to come any more.
+bool SharedHub::is_there(int process) const {
+  return lost(process).empty() && (machines_.of(process) == machines_.of(process_) || relayed());
 }
 
 std::shared_ptr<Channel> SharedHub::join(std::int64_t parent, std::int64_t call,
@@ -110,16 +117,14 @@ void SharedHub::set_waiting(int rank, std::optional<Waiting> waiting) {
       shared(member.posted[id]).store(channel->posted[own - channel->members.begin()]);
     }
   }
-  {
-    const std::lock_guard held(member.status);
+  if (const std::unique_lock held(member.status, std::try_to_lock); held)
     member.status.write(processes::encode(status));
-  }
   if (status.waiting) require_relay();
 }
 
 // A group that this rank is in, too, has its members all told.
 std::optional<Waiting> SharedHub::waiting(int rank) const {
-  const int relay = silent(rank);
+  const int relay = silent(rank, options_.deadline / 2);
   if (relay == rank) return {};
   if (relay >= 0)
     return Waiting{nullptr, -1, concat("word from ", machines_.host(machines_.of(rank))), {relay}};
@@ -152,7 +157,7 @@ void SharedHub::set_active(int rank, bool active) {
 }
 
 bool SharedHub::active(int rank) const {
-  return shared(member(rank).active).load() != 0 && lost(rank).empty();
+  return shared(member(rank).active).load() != 0 && is_there(rank);
 }
 
 // Whoever waits for a message knows better what is wrong, and comes first.
@@ -180,14 +185,17 @@ void SharedHub::await_returns(int rank) {
 
 void SharedHub::fail(const diagnosis::Failure& failure) {
   Header& header = this->header();
-  const std::lock_guard lock(header.failure);
+  if (!header.failure.lock_within(static_cast<std::int64_t>(1e9 * options_.deadline)))
+    return void(failure_.set(failure));  // to be thrown here, at least
+  const std::unique_lock lock(header.failure, std::adopt_lock);
   if (shared(header.failed).load()) return;
   header.failure.write(processes::encode(processes::in_words(failure)));
   shared(header.failed).store(1);
 }
 
 const diagnosis::FirstFailure& SharedHub::failure() const {
-  if (!failure_ && shared(header().failed).load()) failure_.set(failure_in(failure_notice()));
+  if (failure_) return failure_;
+  if (const auto notice = failure_notice(); !notice.empty()) failure_.set(failure_in(notice));
   return failure_;
 }
 
@@ -198,13 +206,13 @@ void SharedHub::sleep(int, std::int64_t, double seconds) {
 // The first process that has not, and is there; -1: all have.
 int SharedHub::awaited(std::uint32_t Member::*reached) const {
   for (int process = 0; process < processes_; ++process)
-    if (!shared(member(process).*reached).load() && lost(process).empty()) return process;
+    if (!shared(member(process).*reached).load() && is_there(process)) return process;
   return -1;
 }
 
 bool SharedHub::all_returned() const {
   for (int rank = 0; rank < size(); ++rank)
-    if (!returned(rank) && lost(rank).empty()) return false;
+    if (!returned(rank) && is_there(rank)) return false;
   return true;
 }
 
@@ -212,7 +220,10 @@ bool SharedHub::all_returned() const {
 void SharedHub::wait_for_all(std::uint32_t Member::*reached) {
   shared(member(process_).*reached).store(1);
   diagnosis::Patience patience;
-  for (int process; (process = awaited(reached)) >= 0; sleep(process_, 0, kLongestNap)) {
+  for (;; sleep(process_, 0, kLongestNap)) {
+    require_relay();
+    const int process = awaited(reached);
+    if (process < 0) return require_relay();  // which may be why nobody is awaited
     const bool returned = all_returned();
     const double waited = patience.seconds_since_change(failure() ? 2 : returned ? 1 : 0);
     if (failure() && waited > options_.deadline) return;
@@ -222,7 +233,7 @@ void SharedHub::wait_for_all(std::uint32_t Member::*reached) {
           concat("process ", process, " does not leave the launch, from which all ranks have ",
                  "returned (", kLeaving, " deadlines of ", options_.deadline, " s)"),
           {process_, process}));
-    require_relay();
+    if (!failure()) require_word();
   }
 }
 
@@ -235,7 +246,9 @@ void SharedHub::leave() {
   }
   if (!failure() && options_.debug.ledger) require_equal_counts();
   wait_for_all(&Member::left);
-  if (failure()) throw failure_in(failure_notice()).thrown;  // as it has been decided
+  if (!failure()) return;
+  const auto decided = failure_notice();
+  throw decided.empty() ? failure().get()->thrown : failure_in(decided).thrown;
 }
 
 void SharedHub::require_equal_counts() {

@@ -35,7 +35,7 @@ struct ProcessState {
 /// The same with what it waits for and has posted.
 struct Report {
   ProcessState state;
-  std::vector<std::byte> status;          // a notice; empty: none yet
+  std::vector<std::byte> status;          // a notice; empty: no new one
   std::vector<processes::Posted> posted;  // by the numbers of groups on a machine
 };
 
@@ -70,7 +70,7 @@ class SharedHub final : public diagnosis::Hub {
   std::optional<diagnosis::Waiting> waiting(int rank) const override;
   std::int64_t posted(const diagnosis::Group& group, int rank) const override;
   /// False while nothing is heard of its machine, or of any by the relay of this one.
-  bool answers(int rank) const override { return silent(rank) < 0; }
+  bool answers(int rank) const override;
   void set_returned(int rank) override;
   void await_returns(int rank) override;
   bool returned(int rank) const override;
@@ -102,10 +102,11 @@ class SharedHub final : public diagnosis::Hub {
   /// All groups from that number on, and the number of one.
   std::vector<GroupName> groups(std::uint32_t first) const;
   std::uint32_t number_of(const GroupName& name);
-  /// Empty if nothing has failed.
+  /// Empty if nothing has failed, or a process is stopped that is about to write.
   std::vector<std::byte> failure_notice() const;
   /// Another machine has failed. `decides`: launch() is to throw this, whatever came first here.
-  void fail(const std::vector<std::byte>& notice, bool decides);
+  /// False if a process is stopped that is about to write: to be called again.
+  bool fail(const std::vector<std::byte>& notice, bool decides);
   /// The connection to a machine has ended: those who have not left it are gone.
   void cut_off(int machine);
 
@@ -116,8 +117,11 @@ class SharedHub final : public diagnosis::Hub {
   Header& header() const;
   Member& member(int process) const;
   std::string ended(int process) const;
-  int silent(int rank) const;
+  bool relayed() const;
+  bool is_there(int process) const;
+  int silent(int rank, double seconds) const;
   void require_relay();
+  void require_word();
   bool all_returned() const;
   void require_equal_counts();
   int awaited(std::uint32_t Member::*reached) const;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "comm/transports/diagnosis/clock.hpp"
 #include "comm/transports/processes/watched_process.hpp"
 #include "comm/transports/streams/shared_hub.hpp"
 
@@ -20,6 +22,7 @@ namespace ringspan::comm::streams {
 
 constexpr std::size_t kLongestNotice = 1024;  // what processes::encode() keeps within
 constexpr std::uint32_t kMostGroups = 4096;
+constexpr std::int64_t kHeld = 20'000'000;  // ns, for which a lock may be
 
 template <typename Value>
 std::atomic_ref<Value> shared(Value& value) {
@@ -37,8 +40,17 @@ struct SharedNotice {
     pthread_mutexattr_destroy(&attributes);
   }
 
-  void lock() {
-    if (pthread_mutex_lock(&mutex) == EOWNERDEAD) pthread_mutex_consistent(&mutex);
+  /// False if another has it for longer than it takes to read or write: that one is stopped.
+  bool try_lock() { return lock_within(kHeld); }
+  /// Likewise, after so many nanoseconds.
+  bool lock_within(std::int64_t longest) {
+    const std::int64_t start = diagnosis::steady_now();
+    int code;
+    while ((code = pthread_mutex_trylock(&mutex)) == EBUSY &&
+           diagnosis::steady_now() - start < longest)
+      sched_yield();
+    if (code == EOWNERDEAD) pthread_mutex_consistent(&mutex);
+    return code == 0 || code == EOWNERDEAD;
   }
   void unlock() { pthread_mutex_unlock(&mutex); }
 
@@ -47,8 +59,10 @@ struct SharedNotice {
     std::copy(text.begin(), text.end(), notice.begin());
     size = text.size();
   }
+  /// Empty, too, if somebody who is stopped has the lock.
   std::vector<std::byte> read() {
-    const std::lock_guard held(*this);
+    const std::unique_lock held(*this, std::try_to_lock);
+    if (!held) return {};
     return {notice.begin(), notice.begin() + size};
   }
 

@@ -53,10 +53,8 @@ void SharedHub::mirror(const Report& report) {
   const ProcessState& state = report.state;
   Member& member = this->member(state.process);
   for (const auto& [id, operations] : report.posted) shared(member.posted[id]).store(operations);
-  {
-    const std::lock_guard held(member.status);
+  if (const std::unique_lock held(member.status, std::try_to_lock); held && !report.status.empty())
     member.status.write(report.status);
-  }
   raise(header().newest, state.heartbeat);
   shared(member.heartbeat).store(state.heartbeat);
   shared(member.active).store(state.active);
@@ -68,13 +66,16 @@ void SharedHub::mirror(const Report& report) {
 
 std::vector<GroupName> SharedHub::groups(std::uint32_t first) const {
   Header& header = this->header();
-  const std::lock_guard lock(header.failure);
-  return {header.names.begin() + first, header.names.begin() + header.groups};
+  return {header.names.begin() + first, header.names.begin() + shared(header.groups).load()};
 }
 
 std::uint32_t SharedHub::number_of(const GroupName& name) {
   Header& header = this->header();
-  const std::lock_guard lock(header.failure);
+  if (!header.failure.lock_within(static_cast<std::int64_t>(1e9 * options_.deadline)))
+    throw Error(ErrorKind::timeout,
+                concat("group: a process of this host that is stopped holds their list (deadline ",
+                       options_.deadline, " s)"));
+  const std::unique_lock lock(header.failure, std::adopt_lock);
   std::uint32_t id = 0;
   while (id < header.groups &&
          (header.names[id].parent != name.parent || header.names[id].call != name.call))
@@ -82,8 +83,9 @@ std::uint32_t SharedHub::number_of(const GroupName& name) {
   if (id == kMostGroups)
     throw Error(ErrorKind::not_available, concat("group: this launch has used up its ", kMostGroups,
                                                  " groups; groups are made once and kept"));
+  if (id < header.groups) return id;
   header.names[id] = name;
-  shared(header.groups).store(std::max(header.groups, id + 1));
+  shared(header.groups).store(id + 1);
   return id;
 }
 
@@ -92,12 +94,14 @@ std::vector<std::byte> SharedHub::failure_notice() const {
   return header().failure.read();
 }
 
-void SharedHub::fail(const std::vector<std::byte>& notice, bool decides) {
+bool SharedHub::fail(const std::vector<std::byte>& notice, bool decides) {
   Header& header = this->header();
-  const std::lock_guard lock(header.failure);
-  if (shared(header.failed).load() && !decides) return;
+  const std::unique_lock lock(header.failure, std::try_to_lock);
+  if (!lock) return false;
+  if (shared(header.failed).load() && !decides) return true;
   header.failure.write(notice);
   shared(header.failed).store(1);
+  return true;
 }
 
 // The first process has held it, so that one is to blame.
@@ -121,18 +125,36 @@ void SharedHub::require_relay() {
   const int first = machines_.first(machines_.of(process_));
   if (machines_.size() == 1 || shared(member(first).left).load()) return;
   if (const std::string why = ended(first); !why.empty())
-    fail(Error(ErrorKind::peer_failed, concat("rank ", first, " is gone: ", why),
+    fail(Error(ErrorKind::peer_failed,
+               concat(first < size() ? "rank " : "process ", first, " is gone: ", why),
                {process_, first}));
+}
+
+bool SharedHub::answers(int rank) const { return silent(rank, options_.deadline / 2) < 0; }
+
+// Ranks have their waits for this; a machine without any would wait for ever for one that is
+// stopped.
+void SharedHub::require_word() {
+  for (int rank = 0; rank < size(); ++rank) {
+    const int first = returned(rank) ? -1 : silent(rank, options_.deadline);
+    const auto heard = [&] { return failure() || silent(rank, options_.deadline) < 0; };
+    if (first < 0 || !diagnosis::had_its_chance(heard)) continue;
+    return fail(Error(ErrorKind::timeout,
+                      concat("word from ", machines_.host(machines_.of(first)), "; ",
+                             first < size() ? "rank " : "process ", first,
+                             " makes no progress (deadline ", options_.deadline, " s)"),
+                      {process_, first}));
+  }
 }
 
 // The first process of a machine of which, or by whose relay, nothing is heard of `rank`; -1: it
 // is. By the time at which somebody is to be blamed, half a deadline is long.
-int SharedHub::silent(int rank) const {
+int SharedHub::silent(int rank, double seconds) const {
   const int own = machines_.of(process_), machine = machines_.of(rank);
   if (machines_.size() == 1 || (machine == own && rank != machines_.first(own))) return -1;
-  const auto is_old = [this](std::int64_t& time) {
+  const auto is_old = [seconds](std::int64_t& time) {
     const auto age = static_cast<double>(diagnosis::steady_now() - shared(time).load());
-    return age * 1e-9 > options_.deadline / 2;
+    return age * 1e-9 > seconds;
   };
   if (is_old(header().turned)) return machines_.first(own);
   const int first = machines_.first(machine);
