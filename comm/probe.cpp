@@ -87,9 +87,8 @@ Neighbours between_nodes(const Nodes& nodes, int rank) {
 
 /// Both all-to-alls of one size, which take turns.
 struct Trial {
-  Trial(const Communicator& comm, std::int64_t bytes) : bytes(bytes) {
-    const Buffer sent = comm.device().allocate(bytes * comm.size());
-    const Buffer received = comm.device().allocate(bytes * comm.size());
+  Trial(const Communicator& comm, std::int64_t bytes, const Buffer& sent, const Buffer& received)
+      : bytes(bytes) {
     std::vector<Slice> send, receive;
     for (int rank = 0; rank < comm.size(); ++rank) {
       send.push_back(slice(sent, rank * bytes, bytes));
@@ -118,6 +117,8 @@ struct Trial {
     const AllToAllTrial mean = result();
     return error / (kNear + std::abs(mean.hierarchical / mean.direct - 1));
   }
+
+  bool settled() const { return doubt() < kSettled; }
 
   std::int64_t bytes;
   std::vector<AllToAll> both;
@@ -171,34 +172,39 @@ class Probe {
   }
 
   /// Both all-to-alls at rising sizes, at as many as there is time for: the largest may take half
-  /// of what is left. All get kTurns turns, and equal shares of half the time: what is slow for a
-  /// while is not what short turns in a row differ by. The rest is for the size whose choice is
-  /// most in doubt. `costs` decide the stages.
+  /// of what is left. All get kTurns turns, and equal shares of half the time while their choice is
+  /// in doubt: what is slow for a while is not what short turns in a row differ by. The rest is for
+  /// the size whose choice is most in doubt. `costs` decide the stages.
   AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
     const Communicator comm = comm_.knowing(costs);
     std::vector<Trial> trials;
     const double share = seconds / 2 / std::size(kTrials);
+    std::int64_t most_bytes = kTrials[0];
+    for (const std::int64_t bytes : kTrials)
+      if (bytes * comm.size() <= kMostSent) most_bytes = bytes;
+    const Buffer sent = comm.device().allocate(most_bytes * comm.size());
+    const Buffer received = comm.device().allocate(most_bytes * comm.size());
     for (const std::int64_t bytes : kTrials) {
       if (!trials.empty()) {
         const auto& [before, direct, hierarchical] = trials.back().result();
         const double run = std::max(direct, hierarchical) * bytes / before;  // or less
-        if (2 * (2 + kTurns) * run > seconds / 2 || bytes * comm.size() > kMostSent) break;
+        if (2 * (2 + kTurns) * run > seconds / 2 || bytes > most_bytes) break;
       }
-      Trial& trial = trials.emplace_back(comm, bytes);
+      Trial& trial = trials.emplace_back(comm, bytes, sent, received);
       seconds -= first_runs(trial);
       const double after = seconds - share;
       do {
         seconds -= turn(trial);
-      } while (seconds > 0 && (trial.samples[0].size() < kTurns || seconds > after));
+      } while (seconds > 0 &&
+               (trial.samples[0].size() < kTurns || (seconds > after && !trial.settled())));
+      if (trial.settled()) trial.both.clear();  // with what hierarchical works in
     }
-    std::vector<double> doubts;
-    for (const Trial& trial : trials) doubts.push_back(trial.doubt());
     while (seconds > 0) {
-      const auto most = std::max_element(doubts.begin(), doubts.end());
-      if (*most < kSettled) break;
-      Trial& trial = trials[most - doubts.begin()];
-      seconds -= turn(trial);
-      *most = trial.doubt();
+      const auto most =
+          std::max_element(trials.begin(), trials.end(),
+                           [](const Trial& a, const Trial& b) { return a.doubt() < b.doubt(); });
+      if (most->settled()) break;
+      seconds -= turn(*most);
     }
     AllToAllTrials result{nodes.count(), nodes.largest()};
     for (const Trial& trial : trials) result.list[result.count++] = trial.result();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/run/known_costs.hpp"
 
+#include <limits>
+
+#include "bench/run/watchdog.hpp"
 #include "comm/collectives.hpp"
 #include "comm/nodes.hpp"
 #include "comm/probe.hpp"
@@ -20,6 +23,7 @@ const ProbedCosts& KnownCosts::of(const comm::Communicator& world, std::string_v
   // Ranks may know different things if a point has failed before.
   const std::int64_t mine = known_.count(key);
   if (comm::all_reduce(world, mine, comm::Reduction::min) == 0) {
+    const Watchdog interrupts(world, std::numeric_limits<double>::infinity());
     known_[key] = probe_costs(world, transport, kProbeSeconds);
   }
   return known_[key];

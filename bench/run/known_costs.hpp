@@ -27,7 +27,7 @@ ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transp
 /// What this process knows already, so that a sweep measures the same costs once.
 class KnownCosts {
  public:
-  /// Collective; measures unless every rank knows.
+  /// Collective; measures unless every rank knows. Ctrl-C ends that, no other watchdog is needed.
   const ProbedCosts& of(const comm::Communicator& world, std::string_view transport);
 
  private:

@@ -121,12 +121,12 @@ Measurement measure(const Point& point, const MeasureOptions& options, KnownCost
   Measurement result;
   comm::launch(point.transport, launch_options(point, options),
                [&](const comm::Communicator& world) {
+                 std::optional<ProbedCosts> costs;  // which are no part of the point's time
+                 if (chooses_by_costs(point)) costs = known.of(world, point.transport);
                  std::unique_ptr<Watchdog> watchdog;  // one in a process
                  if (world.rank() == 0 || apart) {
                    watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
                  }
-                 std::optional<ProbedCosts> costs;
-                 if (chooses_by_costs(point)) costs = known.of(world, point.transport);
                  world.device().reset_peak();  // what the probe had is not the point's
                  RankMeasurement rank(costs ? world.knowing(costs->costs) : world, point, options);
                  Measurement measured = rank.measure(options.check && point.kernel != "null");

@@ -84,14 +84,13 @@ void write(const std::string& output, const Timeline& timeline, const Point& poi
 int trace(const TraceOptions& options, const Processes& processes) {
   const Hosts hosts(processes);
   const Point point = points(options.axes, hosts.nodes()).front();
-  if (!point.simulated()) {
-    require_device(point);
-    require_memory(point, hosts, point.device == "cuda" ? gpu_machine() : std::nullopt);
-  }
+  if (!point.simulated()) require_device(point);
   const bool told = comm::backend(point.transport).world == "gpu";
   RINGSPAN_REQUIRE(point.device != "cuda" || told, "--transport: a timeline of '", point.transport,
                    "' on GPUs would show when the host sees messages; trace nccl or cuda_ipc");
-  processes.told_by_first([&] {
+  processes.told_by_first([&] {  // of machines of unequal memory, too
+    if (!point.simulated())
+      require_memory(point, hosts, point.device == "cuda" ? gpu_machine() : std::nullopt);
     require_writable(options.output);
     require_writable(growing(options.output));
     return std::string();

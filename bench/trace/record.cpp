@@ -107,12 +107,12 @@ Timeline record(const Point& point, const MeasureOptions& options) {
   comm::LaunchOptions launch = launch_options(point, options);
   if (told) launch.trace = [&](const TraceSpan& span) { own[span.rank].add(span); };
   comm::launch(point.transport, launch, [&](const comm::Communicator& all) {
-    std::unique_ptr<Watchdog> watchdog;  // one in a process
-    if (all.rank() == 0 || processes) {
-      watchdog = std::make_unique<Watchdog>(all, options.point_timeout);
-    }
     const comm::Communicator world =
         chooses_by_costs(point) ? all.knowing(known.of(all, point.transport).costs) : all;
+    std::unique_ptr<Watchdog> watchdog;  // one in a process
+    if (world.rank() == 0 || processes) {
+      watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
+    }
     RankTimeline& mine = own[world.rank()];
     run_rank(world, point, options, told, mine);
     const double offset = processes ? clock_offset(world) : 0;

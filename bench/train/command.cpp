@@ -219,9 +219,11 @@ int train(const TrainOptions& options, const Processes& processes) {
   const std::string text = processes.told_by_first([&] {
     if (process) model::require_ranks(options.mesh, processes.size());
     std::string all = read(options);
-    hosts.require_memory(options.transport, options.ranks(), bytes_needed(options),
-                         concat("--batch: ", options.batch, " samples of ", options.length,
-                                " tokens and this model take at least "));
+    const std::string takes = concat("--batch: ", options.batch, " samples of ", options.length,
+                                     " tokens and this model take at least ");
+    hosts.require_memory(options.transport, options.ranks(), bytes_needed(options), takes);
+    if (options.compare)
+      hosts.require_memory("threads", 1, bytes_needed(alone(options)), "--compare: " + takes);
     csv.emplace(options.csv, header());
     return all;
   });

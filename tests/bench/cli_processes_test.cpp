@@ -91,6 +91,17 @@ TEST_F(CliProcessesTest, PretendedNodesCountTheirBytes) {
   EXPECT_NE(rows[0][column("inter_node_bytes_per_rank")], "0");
 }
 
+TEST_F(CliProcessesTest, MeasuringWhatMessagesCostIsNoPartOfAPoint) {
+  use(4);
+  const Outcome outcome =
+      tiny({"--transport", "mpi", "--schedule", "usp", "--ranks", "4", "--ranks-per-node", "2",
+            "--all-to-all", "automatic", "--point-timeout", "1", "--csv", path("a.csv")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));  // links alone take a second
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0][column("status")], "ok");
+}
+
 TEST_F(CliProcessesTest, PointsThatProcessesCannotRunAreRows) {
   use(2);
   const Outcome outcome = tiny({"--transport", "mpi", "--schedule", "ring", "--ranks", "2,3",
