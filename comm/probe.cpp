@@ -172,9 +172,9 @@ class Probe {
   }
 
   /// Both all-to-alls at rising sizes, at as many as there is time for: the largest may take half
-  /// of what is left. All get kTurns turns, and equal shares of half the time while their choice is
-  /// in doubt: what is slow for a while is not what short turns in a row differ by. The rest is for
-  /// the size whose choice is most in doubt. `costs` decide the stages.
+  /// of what is left. All get kTurns turns, and equal shares of half the time, for what is slow for
+  /// a while would mislead few turns in a row. The rest is for the size whose choice is most in
+  /// doubt. `costs` decide the stages.
   AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
     const Communicator comm = comm_.knowing(costs);
     std::vector<Trial> trials;
@@ -195,8 +195,7 @@ class Probe {
       const double after = seconds - share;
       do {
         seconds -= turn(trial);
-      } while (seconds > 0 &&
-               (trial.samples[0].size() < kTurns || (seconds > after && !trial.settled())));
+      } while (seconds > 0 && (trial.samples[0].size() < kTurns || seconds > after));
       if (trial.settled()) trial.both.clear();  // with what hierarchical works in
     }
     while (seconds > 0) {

@@ -128,7 +128,7 @@ TEST(ProbeTest, EndsAsSoonAsEveryChoiceIsClear) {
   test::only_on_threads("the transport is a simulated one");
   const Probed result = probed(10);
   EXPECT_EQ(result.costs.trials.count, 8);
-  EXPECT_LT(result.seconds, 3);  // one of them for the links
+  EXPECT_LT(result.seconds, 10);  // which it would take in doubt, and the barriers more
 }
 
 TEST(ProbeTest, RefusesToTakeNoTime) {
