@@ -16,8 +16,7 @@
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
 #include "comm/transports/streams/shared_memory.hpp"
-#include "tests/comm/forked_ranks.hpp"
-#include "tests/comm/pretended_hosts.hpp"
+#include "tests/comm/forked_hosts.hpp"
 #include "tests/comm/streams.hpp"
 #include "tests/emulation/faults.hpp"
 
@@ -31,22 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 1000;
 constexpr double kLongest = 20;  // seconds
-
-int size(const std::vector<int>& per_host) {
-  int size = 0;
-  for (const int processes : per_host) size += processes;
-  return size;
-}
-
-using Body = std::function<void(const Bootstrap&)>;
-
-/// Each process with a GPU of its own.
-std::vector<int> fork_hosts(const std::vector<int>& per_host, const Body& body) {
-  return fork_ranks(size(per_host), kLongest, [&](const Bootstrap& bootstrap) {
-    setenv("CUDA_VISIBLE_DEVICES", std::to_string(bootstrap.rank).c_str(), 1);
-    body(test::on_hosts(bootstrap, per_host));
-  });
-}
 
 void expect_others_well(std::vector<int> statuses, int victim) {
   statuses[victim] = 0;
@@ -94,7 +77,7 @@ std::size_t descriptors() {
 class NcclHostsTest : public testing::TestWithParam<std::vector<int>> {};
 
 TEST_P(NcclHostsTest, PassBlocksOnInTheWorldAndInGroups) {
-  expect_all_well(fork_hosts(GetParam(), [](const Bootstrap& bootstrap) {
+  expect_all_well(fork_hosts(GetParam(), kLongest, [](const Bootstrap& bootstrap) {
     LaunchOptions options{.ranks = size(GetParam()), .deadline = 10, .bootstrap = bootstrap};
     options.debug.ledger = true;
     launch("nccl", options, [](const Communicator& world) {
@@ -120,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, NcclHostsTest,
                          });
 
 TEST(NcclHostsFailureTest, LaunchesFollowOneAnotherAndLeaveNoDescriptor) {
-  expect_all_well(fork_hosts({2, 2}, [](const Bootstrap& bootstrap) {
+  expect_all_well(fork_hosts({2, 2}, kLongest, [](const Bootstrap& bootstrap) {
     std::size_t before = 0;
     for (int round = 0; round < 4; ++round) {
       const LaunchOptions options{.ranks = 3, .deadline = 5, .bootstrap = bootstrap};
@@ -138,7 +121,7 @@ TEST(NcclHostsFailureTest, LaunchesFollowOneAnotherAndLeaveNoDescriptor) {
 
 TEST(NcclHostsFailureTest, NameAProcessThatIsKilledOnAnotherHost) {
   for (const int victim : {2, 3}) {  // the one that tells other hosts of its own, and not
-    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+    const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
       const auto start = Clock::now();
       const auto error = failure_of({.ranks = 4, .deadline = 5, .bootstrap = bootstrap},
                                     [&](const Communicator& comm) {
@@ -158,7 +141,7 @@ TEST(NcclHostsFailureTest, NameAProcessThatIsKilledOnAnotherHost) {
 }
 
 TEST(NcclHostsFailureTest, NameAProcessWhoseEndNcclHasNoticedFirst) {
-  const auto statuses = fork_hosts({1, 2}, [&](const Bootstrap& bootstrap) {
+  const auto statuses = fork_hosts({1, 2}, kLongest, [&](const Bootstrap& bootstrap) {
     const auto error = failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
                                   [&](const Communicator& comm) {
                                     pass_on_once(comm);
@@ -175,7 +158,7 @@ TEST(NcclHostsFailureTest, NameAProcessWhoseEndNcclHasNoticedFirst) {
 
 TEST(NcclHostsFailureTest, NameAProcessThatStopsOnAnotherHost) {
   for (const int victim : {2, 3}) {
-    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+    const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
       const auto error = failure_of({.ranks = 4, .deadline = 0.4, .bootstrap = bootstrap},
                                     [&](const Communicator& comm) {
                                       pass_on_once(comm);
@@ -190,7 +173,7 @@ TEST(NcclHostsFailureTest, NameAProcessThatStopsOnAnotherHost) {
 }
 
 TEST(NcclHostsFailureTest, NameAWrongSizeBetweenHosts) {
-  expect_all_well(fork_hosts({1, 2}, [](const Bootstrap& bootstrap) {
+  expect_all_well(fork_hosts({1, 2}, kLongest, [](const Bootstrap& bootstrap) {
     const auto error = failure_of(
         {.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, [](const Communicator& comm) {
           pass_on_once(comm);
@@ -208,7 +191,7 @@ TEST(NcclHostsFailureTest, NameAWrongSizeBetweenHosts) {
 }
 
 TEST(NcclHostsFailureTest, NameARankThatReturnsEarlyAndCountOperations) {
-  expect_all_well(fork_hosts({1, 1}, [](const Bootstrap& bootstrap) {
+  expect_all_well(fork_hosts({1, 1}, kLongest, [](const Bootstrap& bootstrap) {
     LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
     options.debug.ledger = true;
     const auto early = failure_of(options, [](const Communicator& comm) {
@@ -247,7 +230,7 @@ TEST(NcclHostsFailureTest, HostsMayAlternate) {
 
 TEST(NcclHostsFailureTest, NoOtherHostIsBlamedForTheEndOfWhoTellsOfIt) {
   for (const int ranks : {3, 4}) {  // process 3 has returned, or has no rank
-    const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+    const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
       const auto start = Clock::now();
       const auto error = failure_of({.ranks = ranks, .deadline = 2, .bootstrap = bootstrap},
                                     [](const Communicator& comm) {
@@ -269,7 +252,7 @@ TEST(NcclHostsFailureTest, NoOtherHostIsBlamedForTheEndOfWhoTellsOfIt) {
 TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
   const streams::SharedMemory memory(sizeof(std::atomic<pid_t>));
   auto& victim = *new (memory.data()) std::atomic<pid_t>(0);
-  const auto statuses = fork_hosts({2, 2}, [&](const Bootstrap& bootstrap) {
+  const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
     if (bootstrap.rank == 2) victim = getpid();
     const auto error = failure_of({.ranks = 2, .deadline = 1, .bootstrap = bootstrap},
                                   [&](const Communicator& comm) {
@@ -286,7 +269,7 @@ TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
 }
 
 TEST(NcclHostsFailureTest, AHostWithoutRanksDoesNotWaitForOneThatStops) {
-  const auto statuses = fork_hosts({2, 1}, [&](const Bootstrap& bootstrap) {
+  const auto statuses = fork_hosts({2, 1}, kLongest, [&](const Bootstrap& bootstrap) {
     const auto error = failure_of({.ranks = 2, .deadline = 0.4, .bootstrap = bootstrap},
                                   [](const Communicator& comm) {
                                     pass_on_once(comm);
@@ -299,7 +282,7 @@ TEST(NcclHostsFailureTest, AHostWithoutRanksDoesNotWaitForOneThatStops) {
 }
 
 TEST(NcclHostsFailureTest, OnlyCudaIpcRefusesSeveralMachines) {
-  expect_all_well(fork_hosts({1, 1}, [](const Bootstrap& bootstrap) {
+  expect_all_well(fork_hosts({1, 1}, kLongest, [](const Bootstrap& bootstrap) {
     const LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
     const auto error = failure_of(options, pass_on_once, "cuda_ipc");
     require(error && error->kind() == ErrorKind::not_available, what(error));
