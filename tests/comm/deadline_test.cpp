@@ -54,9 +54,9 @@ TEST(DeadlineTest, WaitsForASlowRankThatMakesProgressEvenBehindOthersThatWait) {
   });
 }
 
-/// Says nothing until another rank has failed, or, where that is another process, for a while.
-void stay_silent(const std::atomic<bool>& failed) {
-  const auto longest = std::chrono::milliseconds(test::on_threads() ? 20'000 : 1500);
+/// Says nothing until another rank has failed, or, where that is another process, for so long.
+void stay_silent(const std::atomic<bool>& failed, std::chrono::milliseconds among_processes) {
+  const auto longest = test::on_threads() ? std::chrono::milliseconds(20'000) : among_processes;
   for (const auto end = std::chrono::steady_clock::now() + longest;
        !failed && std::chrono::steady_clock::now() < end;)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -72,7 +72,7 @@ TEST(DeadlineTest, NamesTheSilentRankBehindAChainOfWaits) {
     comm.post("chain", sends, {}).wait();
   };
   const auto error = failure_of({.ranks = 4, .deadline = 0.05}, [&](const Communicator& comm) {
-    if (comm.rank() == 0) return stay_silent(failed);
+    if (comm.rank() == 0) return stay_silent(failed, std::chrono::milliseconds(400));
     EXPECT_THROW(chain(comm), Error);
     failed = true;
   });
@@ -88,7 +88,7 @@ TEST(DeadlineTest, BlamesTheSilentOneOfTwoPeers) {
   const auto error = failure_of({.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {
     if (comm.rank() == 1)
       for (;;) comm.device().poll();  // alive until it hears of the failure
-    if (comm.rank() == 2) return stay_silent(failed);
+    if (comm.rank() == 2) return stay_silent(failed, std::chrono::milliseconds(1500));
     Recv recvs[] = {{1, whole(comm.device().allocate(1))}, {2, whole(comm.device().allocate(1))}};
     EXPECT_THROW(comm.post("both", {}, recvs).wait(), Error);
     failed = true;

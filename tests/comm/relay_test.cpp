@@ -222,7 +222,7 @@ TEST(RelayTest, NamesTheHolderOfAConnectionThatHasEnded) {
 
 TEST(RelayTest, TellsWhoeverTellsNonsenseThatTheLaunchHasFailed) {
   auto all = apart({1, 1});
-  auto links = relay_test::links(all[0].hub->machines());
+  auto links = test::links(all[0].hub->machines());
   all[0].relay = std::make_unique<Relay>(all[0].hub, all[0].lanes, 0, std::move(links[0]));
   Link& other = *links[1][0];
   other.send(std::vector<std::byte>{std::byte{77}});

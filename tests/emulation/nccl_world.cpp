@@ -28,6 +28,7 @@ using ringspan::comm::nccl::UniqueId;
 
 constexpr std::size_t kBuffer = std::size_t{256} << 10;  // bytes of a lane
 constexpr long kLongestNap = 5'000'000;                  // nanoseconds; some ring no more
+constexpr time_t kLongestLock = 1;  // seconds; who has it for longer is a process that was stopped
 
 /// The content of an id.
 struct Name {
@@ -157,10 +158,20 @@ std::byte* World::buffer(const Half& half) const {
 }
 
 void World::lock() {
-  if (pthread_mutex_lock(&header().mutex) == EOWNERDEAD) pthread_mutex_consistent(&header().mutex);
+  own_.lock();
+  timespec latest{};
+  clock_gettime(CLOCK_REALTIME, &latest);
+  if (!owner_stopped_) latest.tv_sec += kLongestLock;
+  const int status = pthread_mutex_timedlock(&header().mutex, &latest);
+  if (status == EOWNERDEAD) pthread_mutex_consistent(&header().mutex);
+  owner_stopped_ = status == ETIMEDOUT;
+  locked_ = !owner_stopped_;
 }
 
-void World::unlock() { pthread_mutex_unlock(&header().mutex); }
+void World::unlock() {
+  if (locked_) pthread_mutex_unlock(&header().mutex);
+  own_.unlock();
+}
 
 void World::wait(const std::function<bool()>& condition) {
   std::atomic_ref changes(header().changes);

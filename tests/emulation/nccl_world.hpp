@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "comm/transports/nccl/api.hpp"
 
@@ -24,7 +25,8 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Whoever dies with the lock leaves all as it is.
+  /// Whoever dies with the lock leaves all as it is. From a process that is stopped with it, which
+  /// no NCCL would notice, the others go on without: nothing moves any more, but they may give up.
   void lock();
   void unlock();
   /// Under the lock, which it lets go of meanwhile: until the condition holds. Others ring when
@@ -64,6 +66,9 @@ class World {
   Lane& lane(const Half& half) const;
   std::byte* buffer(const Half& half) const;
 
+  std::mutex own_;  // of the threads of this process
+  // Under that:
+  bool owner_stopped_ = false, locked_ = false;
   const int file_;
   const std::size_t bytes_;
   std::byte* const memory_;
