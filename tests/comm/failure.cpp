@@ -166,7 +166,7 @@ void expect_blamed(const FaultyRank& faulty, const LaunchOptions& options,
   ASSERT_TRUE(thrown) << name(faulty.fault);
   expect_names(faulty, *thrown);
   const bool was_silent = faulty.fault == Fault::stops_answering && process().rank == faulty.rank;
-  EXPECT_LT(seconds.count(), options.deadline + 5 + (was_silent ? silence(options.deadline) : 0))
+  EXPECT_LT(seconds.count(), options.deadline + 2 + (was_silent ? silence(options.deadline) : 0))
       << name(faulty.fault);
 }
 
