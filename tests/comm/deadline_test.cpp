@@ -99,6 +99,26 @@ TEST(DeadlineTest, BlamesTheSilentOneOfTwoPeers) {
   EXPECT_EQ(error->where().peer, 2) << error->what();
 }
 
+TEST(DeadlineTest, BlamesARankThatIsSilentSinceItTestedARequest) {
+  std::atomic<bool> failed{false};
+  const auto error = failure_of({.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {
+    if (comm.rank() == 1)
+      for (;;) comm.device().poll();  // alive until it hears of the failure
+    Recv recvs[] = {{comm.prev(), whole(comm.device().allocate(1))}};
+    Request request = comm.post("from_prev", {}, recvs);
+    if (comm.rank() == 2) {
+      EXPECT_FALSE(request.test());
+      return stay_silent(failed, std::chrono::milliseconds(1500));
+    }
+    EXPECT_THROW(request.wait(), Error);
+    failed = true;
+  });
+  ASSERT_TRUE(error);
+  if (test::process().rank == 2) return;  // slept until after the others had left
+  EXPECT_EQ(error->kind(), ErrorKind::timeout) << error->what();
+  EXPECT_EQ(error->where().peer, 2) << error->what();
+}
+
 double thread_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -119,6 +119,22 @@ TEST(RelayTest, TellsOtherMachinesHowRanksAre) {
   leave(all);
 }
 
+TEST(RelayTest, TellsNothingOfALookThatIsOutdated) {
+  const auto all = hosts({1, 1});
+  SharedHub &first = *all[0].hub, &second = *all[1].hub;
+  const auto look = [&](double seconds_ago) {
+    const auto ago = static_cast<std::int64_t>(seconds_ago * 1e9);
+    first.set_waiting(0, Waiting{nullptr, -1, "request", {1}, diagnosis::steady_now() - ago});
+  };
+  look(-60);  // however slow this machine is, not yet outdated
+  EXPECT_TRUE(first.waiting(0));
+  EXPECT_TRUE(soon([&] { return second.waiting(0).has_value(); }));
+  look(kDeadline);
+  EXPECT_FALSE(first.waiting(0));
+  EXPECT_TRUE(soon([&] { return !second.waiting(0); }));
+  leave(all);
+}
+
 TEST(RelayTest, HeartbeatsRiseWithNewsAndGoStaleInACycleOfWaits) {
   const auto all = hosts({1, 1});
   SharedHub &first = *all[0].hub, &second = *all[1].hub;

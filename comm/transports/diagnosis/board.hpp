@@ -26,6 +26,8 @@ struct Waiting {
   std::int64_t sequence = -1;
   std::string operation;
   std::vector<int> peers;  // world ranks
+  /// By the steady clock, in ns, of a rank that tests: it may do anything else since. 0: it blocks.
+  std::int64_t looked_at = 0;
 };
 
 /// What can be found out about every rank of a world, so that a wait in vain can name the rank to

@@ -10,6 +10,7 @@
 
 #include "comm/launch.hpp"
 #include "comm/transports/diagnosis/board.hpp"
+#include "comm/transports/diagnosis/clock.hpp"
 #include "comm/transports/diagnosis/first_failure.hpp"
 
 namespace ringspan::comm::diagnosis {
@@ -60,6 +61,13 @@ class Hub : public Board {
   virtual std::int64_t events(int rank) const = 0;
   /// Until something has happened since `seen` was read, or `seconds` have passed.
   virtual void sleep(int rank, std::int64_t seen, double seconds) = 0;
+
+ protected:
+  /// Whether what a rank waited for at that look says nothing any more, for it may have fallen
+  /// silent since. By the time at which somebody is to be blamed, half a deadline is long.
+  bool outdated(std::int64_t looked_at) const {
+    return looked_at > 0 && seconds_since(looked_at) > options().deadline / 2;
+  }
 };
 
 }  // namespace ringspan::comm::diagnosis

@@ -108,6 +108,7 @@ void SharedHub::pass_on(int rank, std::int64_t heartbeat) {
 std::int64_t SharedHub::heartbeat(int rank) const { return shared(member(rank).heartbeat).load(); }
 
 void SharedHub::set_waiting(int rank, std::optional<Waiting> waiting) {
+  const std::int64_t looked_at = waiting ? waiting->looked_at : 0;
   const processes::Status status{0, false, std::move(waiting), {}};
   Member& member = this->member(rank);
   {
@@ -117,8 +118,10 @@ void SharedHub::set_waiting(int rank, std::optional<Waiting> waiting) {
       shared(member.posted[id]).store(channel->posted[own - channel->members.begin()]);
     }
   }
-  if (const std::unique_lock held(member.status, std::try_to_lock); held)
+  if (const std::unique_lock held(member.status, std::try_to_lock); held) {
     member.status.write(processes::encode(status));
+    shared(member.looked_at).store(looked_at);
+  }
   if (status.waiting) require_relay();
 }
 
@@ -129,7 +132,7 @@ std::optional<Waiting> SharedHub::waiting(int rank) const {
   if (relay >= 0)
     return Waiting{nullptr, -1, concat("word from ", machines_.host(machines_.of(rank))), {relay}};
   const std::vector<std::byte> text = member(rank).status.read();
-  if (text.empty()) return {};
+  if (text.empty() || outdated(shared(member(rank).looked_at).load())) return {};
   auto waiting = std::get<processes::Status>(processes::decode(text)).waiting;
   if (!waiting || !waiting->group) return waiting;
   const std::lock_guard lock(mutex_);

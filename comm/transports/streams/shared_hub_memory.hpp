@@ -82,6 +82,7 @@ struct SharedHub::Header {
 
 struct alignas(64) SharedHub::Member {
   SharedNotice status;
+  std::int64_t looked_at;  // of what it waits for, as in Waiting
   std::int64_t heartbeat;
   processes::ProcessIdentity process;  // of this machine alone
   std::uint32_t returned, active, ended, left;

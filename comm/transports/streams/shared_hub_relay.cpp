@@ -31,7 +31,8 @@ std::uint64_t SharedHub::state(int process) const {
   return state;
 }
 
-// The flags first, so that what they promise is in the rest.
+// The flags first, so that what they promise is in the rest. Machines have no common clock: here
+// it is seen that a look is outdated.
 Report SharedHub::report(int process) const {
   Member& member = this->member(process);
   const ProcessState state{process,
@@ -41,7 +42,9 @@ Report SharedHub::report(int process) const {
                            shared(member.left).load(),
                            ended(process).empty() ? 0 : member.process.id,
                            shared(member.heartbeat).load()};
-  Report report{state, member.status.read(), {}};
+  const bool waits_no_more = outdated(shared(member.looked_at).load());
+  Report report{
+      state, waits_no_more ? processes::encode(processes::Status{}) : member.status.read(), {}};
   for (std::uint32_t id = 0; id < shared(header().groups).load(); ++id)
     if (const std::int64_t operations = shared(member.posted[id]).load())
       report.posted.push_back({id, operations});

@@ -47,7 +47,9 @@ bool Engine::test(Operation& operation, Patience& patience) {
       retire();
       if (operation.finished) return;
       connection_->ready();
-      require_alive(waiting(), patience, hub_->options().deadline);
+      Waiting now = waiting();
+      now.looked_at = diagnosis::steady_now();
+      require_alive(now, patience, hub_->options().deadline);
     });
   }
   if (!operation.finished) return false;

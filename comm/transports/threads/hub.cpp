@@ -43,7 +43,8 @@ void Hub::set_waiting(int rank, std::optional<Waiting> waiting) {
 
 std::optional<Waiting> Hub::waiting(int rank) const {
   const std::lock_guard lock(ranks_[rank].mutex);
-  return ranks_[rank].waiting;
+  const std::optional<Waiting>& waiting = ranks_[rank].waiting;
+  return waiting && outdated(waiting->looked_at) ? std::nullopt : waiting;
 }
 
 std::int64_t Hub::posted(const diagnosis::Group& group, int rank) const {

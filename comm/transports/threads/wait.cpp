@@ -29,8 +29,9 @@ bool Engine::test(Operation& operation, Patience& patience) {
   progress();
   if (!operation.done()) {
     require_working();
-    require_alive({operation.channel, operation.sequence, operation.name, operation.awaited()},
-                  patience, seen);
+    require_alive(
+        {operation.channel, operation.sequence, operation.name, operation.awaited(), steady_now()},
+        patience, seen);
     return false;
   }
   finish(operation);
