@@ -3,18 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "comm/batch.hpp"
 #include "comm/collectives.hpp"
-#include "comm/transports/simulated/platform.hpp"
 #include "tests/comm/simulated_cluster.hpp"
 
 namespace ringspan::comm {
@@ -201,6 +198,21 @@ TEST_F(SimulatedFailureTest, LeavesNoBufferBehind) {
   EXPECT_EQ(released, made);
 }
 
+// Nothing of it may be called back while the next one runs.
+TEST_F(SimulatedFailureTest, WhatOutlivesALaunchIsRefusedAndGoesWithoutEffect) {
+  std::vector<Request> requests(2);
+  std::vector<Communicator> comms;
+  EXPECT_FALSE(failure_of(2, [&](const Communicator& comm) {
+    requests[comm.rank()] = hop(comm);
+    comms.push_back(comm);
+  }));
+  EXPECT_THROW(hop(comms[0]).wait(), Error);
+  EXPECT_THROW(requests[0].test(), Error);
+  comms[0].abort(Error(ErrorKind::aborted, "too late"));
+  requests.clear();
+  comms.clear();  // TearDown() launches once more
+}
+
 // The runtime keeps exceptions per thread, and all ranks share one.
 TEST_F(SimulatedFailureTest, RanksMayWaitWhileTheyHandleAnException) {
   EXPECT_FALSE(failure_of(4, [](const Communicator& comm) {
@@ -257,39 +269,6 @@ TEST_F(SimulatedFailureTest, ARankCannotLaunchASimulation) {
       2, [](const Communicator&) { test::simulate(test::plain_cluster(), 2, [](auto&) {}); });
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->kind(), ErrorKind::not_available);
-}
-
-using Flags = std::vector<const char*>;
-
-/// In a process of its own: says why an engine configured so is refused, and ends with status 3.
-void configure(const Flags& flags) {
-  try {
-    simulated::Platform::of(test::plain_cluster(), flags);
-  } catch (const Error& error) {
-    std::fputs(error.what(), stderr);
-    std::exit(error.kind() == ErrorKind::not_available ? 3 : 1);
-  }
-  std::exit(0);
-}
-
-TEST(SimulatedEngineTest, IsRefusedIfItsFlagsDidNotTake) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const auto all = simulated::engine_flags();
-  const auto without = [&](std::string_view name) {
-    Flags flags;
-    for (const char* flag : all)
-      if (!std::string_view(flag).starts_with(name)) flags.push_back(flag);
-    EXPECT_EQ(flags.size() + 1, all.size()) << name;
-    return flags;
-  };
-  const Flags no_model = without("network/model"),
-              no_crosstraffic = without("network/crosstraffic");
-  const auto refused = testing::ExitedWithCode(3);
-  const char* const why = "flow [0-9] of the check at start ended at .*does not share links as";
-  EXPECT_EXIT(configure({all.begin(), all.end()}), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(configure({}), refused, why);
-  EXPECT_EXIT(configure(no_model), refused, why);
-  EXPECT_EXIT(configure(no_crosstraffic), refused, why);
 }
 
 }  // namespace simulated_failure_test

@@ -210,6 +210,7 @@ void Engine::fail(const Error& cause) {
 }
 
 void Engine::require_working() {
+  RINGSPAN_REQUIRE(simulation_->running(), "the launch that this belongs to has ended");
   if (dropped_) simulation_->fail(*dropped_);
   simulation_->failure().rethrow(rank_);
 }

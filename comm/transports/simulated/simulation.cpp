@@ -72,7 +72,7 @@ std::shared_ptr<Channel> Simulation::join(std::int64_t parent, std::int64_t call
 // thread, which may only abort, leaves it to what the ranks do next.
 void Simulation::fail(const diagnosis::Failure& failure) {
   failure_.set(failure);
-  if (platform_.on_own_thread()) wake_all_soon();
+  if (platform_.on_own_thread() && running()) wake_all_soon();
 }
 
 void Simulation::wake_all_soon() {

@@ -46,6 +46,10 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
   std::shared_ptr<Channel> join(std::int64_t parent, std::int64_t call,
                                 const std::vector<int>& members);
 
+  /// False once all that happens in it is over: whoever outlives it must have nothing called back,
+  /// for the platform goes on to the next.
+  bool running() const { return !engines_.empty(); }
+
   /// Records the first failure and wakes everybody; later ones are dropped.
   void fail(const Error& cause) { fail({cause, cause}); }
   void fail(const diagnosis::Failure& failure);
