@@ -87,10 +87,11 @@ class ThreadsTransport final : public Transport {
   std::int64_t groups_ = 0;
 };
 
-void run_rank(const std::shared_ptr<Hub>& hub, const std::shared_ptr<Channel>& everyone, int rank,
-              const RankFunction& body) {
+std::shared_ptr<Engine> run_rank(const std::shared_ptr<Hub>& hub,
+                                 const std::shared_ptr<Channel>& everyone, int rank,
+                                 const RankFunction& body) {
   hub->beat(rank);
-  const auto engine = std::make_shared<Engine>(hub, rank);
+  auto engine = std::make_shared<Engine>(hub, rank);
   try {
     body(Communicator(std::make_shared<ThreadsTransport>(engine, everyone, rank), hub->world()));
     engine->require_working();
@@ -98,9 +99,10 @@ void run_rank(const std::shared_ptr<Hub>& hub, const std::shared_ptr<Channel>& e
     hub->fail(diagnosis::failure_of_rank(rank, std::current_exception()));
   }
   hub->set_returned(rank);
-  const auto failure = hub->failure().get();
-  const std::string& folder = hub->options().flight_recorder;
-  if (failure && !folder.empty()) engine->recorder().dump(folder, failure->thrown);
+  // At once: another may never return.
+  if (const auto failure = hub->failure().get())
+    engine->recorder().dump(hub->options().flight_recorder, failure->thrown);
+  return engine;
 }
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
@@ -109,8 +111,13 @@ void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   std::iota(members.begin(), members.end(), 0);
   const auto everyone = hub->join(-1, 0, members);
 
-  run_each(*hub, [&](int rank) { run_rank(hub, everyone, rank, body); });
-  hub->finish();
+  std::vector<std::shared_ptr<Engine>> engines(options.ranks);
+  run_each(*hub, [&](int rank) { engines[rank] = run_rank(hub, everyone, rank, body); });
+  const auto error = hub->outcome();
+  if (!error) return;
+  for (const auto& engine : engines)  // of ranks that had returned before it failed, too
+    if (engine) engine->recorder().dump(options.flight_recorder, *error);
+  throw *error;
 }
 
 }  // namespace

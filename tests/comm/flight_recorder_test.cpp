@@ -68,6 +68,36 @@ TEST(FlightRecorderTest, LeavesTheLastOperationsOfEachRankAfterAFailure) {
   EXPECT_NE(text.find(", in flight\n"), std::string::npos) << text;
 }
 
+/// Whether the ranks of this process have left theirs, which no other process writes.
+testing::AssertionResult left_by_all(const Folder& folder, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!test::on_threads() && rank != test::process().rank) continue;
+    if (folder.file(rank).empty()) return testing::AssertionFailure() << "not of rank " << rank;
+  }
+  return testing::AssertionSuccess();
+}
+
+TEST(FlightRecorderTest, LeavesThoseOfARankThatHadReturnedBefore) {
+  const Folder folder;
+  LaunchOptions options{.ranks = 3, .deadline = 20};
+  options.flight_recorder = folder.path();
+  ASSERT_TRUE(test::failure_of(options, [&](const Communicator& comm) {
+    barrier(comm);
+    if (comm.rank() != 1) barrier(comm);
+  }));
+  EXPECT_TRUE(left_by_all(folder, 3));
+}
+
+TEST(FlightRecorderTest, LeavesThoseOfAllWhereTheLedgerFindsAFailureInTheEnd) {
+  const Folder folder;
+  LaunchOptions options{.ranks = 2, .deadline = 20, .debug = {.ledger = true}};
+  options.flight_recorder = folder.path();
+  ASSERT_TRUE(test::failure_of(options, [&](const Communicator& comm) {
+    if (comm.rank() == 1) comm.post("alone", {}, {}).wait();
+  }));
+  EXPECT_TRUE(left_by_all(folder, 2));
+}
+
 TEST(FlightRecorderTest, LeavesNothingWhenAllGoesWell) {
   const Folder folder;
   LaunchOptions options{.ranks = 2, .deadline = 20};

@@ -9,6 +9,7 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 namespace ringspan::comm::diagnosis {
 namespace {
@@ -82,7 +83,8 @@ std::string FlightRecorder::text(const Error& cause) const {
   return out.str();
 }
 
-void FlightRecorder::dump(const std::string& folder, const Error& cause) const {
+void FlightRecorder::dump(const std::string& folder, const Error& cause) {
+  if (folder.empty() || std::exchange(dumped_, true)) return;
   const std::filesystem::path path = std::filesystem::path(folder) / concat("rank-", rank_, ".txt");
   try {
     std::filesystem::create_directories(folder);

@@ -32,8 +32,9 @@ class FlightRecorder {
   void done(std::int64_t number);
 
   /// Writes rank-<rank>.txt into the folder, which is made if need be: the cause and the last
-  /// operations, the newest at the end. A line on stderr if that fails; throws nothing.
-  void dump(const std::string& folder, const Error& cause) const;
+  /// operations, the newest at the end. Nothing if the folder is empty, or after the first call. A
+  /// line on stderr if that fails; throws nothing.
+  void dump(const std::string& folder, const Error& cause);
 
  private:
   struct Entry {
@@ -54,6 +55,7 @@ class FlightRecorder {
   const std::string start_of_day_;
   std::vector<Entry> entries_;
   std::int64_t posted_ = 0;
+  bool dumped_ = false;
 };
 
 }  // namespace ringspan::comm::diagnosis

@@ -133,8 +133,7 @@ std::optional<Error> Engine::end() {
   }
   const auto failure = peers_.outcome();
   if (!failure) return {};
-  if (has_rank && !options_.flight_recorder.empty())
-    recorder_.dump(options_.flight_recorder, failure->thrown);
+  if (has_rank) recorder_.dump(options_.flight_recorder, failure->thrown);
   return failure->thrown;
 }
 

@@ -64,7 +64,7 @@ class Engine {
 
   std::int64_t heartbeat() const { return heartbeat_; }
   std::optional<diagnosis::Waiting> waiting() const;
-  const std::optional<diagnosis::FlightRecorder>& recorder() const { return recorder_; }
+  std::optional<diagnosis::FlightRecorder>& recorder() { return recorder_; }
 
  private:
   class Kernel;

@@ -34,10 +34,12 @@ void Simulation::run(const RankFunction& body) {
     engines_.push_back(std::make_shared<Engine>(shared_from_this(), rank));
   platform_.run(
       options_.ranks, [&](int rank) { run_rank(rank, body); }, [this] { blame_deadlock(); });
+  const auto error = outcome();
+  for (const auto& engine : engines_)  // of ranks that had returned before it failed, too
+    if (error && engine->recorder()) engine->recorder()->dump(options_.flight_recorder, *error);
   engines_.clear();
   for (const auto& [key, channel] : channels_) channel->lanes.clear();
-  if (const auto failure = failure_.get()) throw failure->thrown;
-  if (options_.debug.ledger) require_equal_counts();
+  if (error) throw *error;
 }
 
 void Simulation::run_rank(int rank, const RankFunction& body) {
@@ -104,10 +106,13 @@ void Simulation::blame_deadlock() {
   }
 }
 
-void Simulation::require_equal_counts() const {
+std::optional<Error> Simulation::outcome() const {
+  if (const auto failure = failure_.get()) return failure->thrown;
+  if (!options_.debug.ledger) return {};
   for (const auto& [key, channel] : channels_)
     if (const auto error = diagnosis::unequal_counts(channel->members, channel->posted))
-      throw *error;
+      return error;
+  return {};
 }
 
 }  // namespace ringspan::comm::simulated

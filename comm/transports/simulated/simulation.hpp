@@ -67,7 +67,8 @@ class Simulation final : public diagnosis::Board, public std::enable_shared_from
   void blame_deadlock();
   void wake_all_soon();
   void wake_all();
-  void require_equal_counts() const;
+  /// When all ranks have ended: the first failure, or what the ledger finds.
+  std::optional<Error> outcome() const;
 
   const LaunchOptions options_;
   const std::shared_ptr<const World> world_;

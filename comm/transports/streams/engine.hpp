@@ -35,7 +35,7 @@ class Engine {
   const cuda::Gpu& gpu() const { return *gpu_; }
   Device& device() { return device_; }
   const Traffic& traffic() const { return traffic_; }
-  const diagnosis::FlightRecorder& recorder() const { return recorder_; }
+  diagnosis::FlightRecorder& recorder() { return recorder_; }
 
   /// Returns when all ranks are connected.
   void connect();

@@ -19,9 +19,10 @@ std::shared_ptr<Channel> everyone(diagnosis::Hub& hub) {
 
 }  // namespace
 
-void run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank, const RankFunction& body,
-              const std::shared_ptr<const cuda::Gpu>& gpu, const Connect& connect,
-              Watchdog& watchdog) {
+std::shared_ptr<Engine> run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank,
+                                 const RankFunction& body,
+                                 const std::shared_ptr<const cuda::Gpu>& gpu,
+                                 const Connect& connect, Watchdog& watchdog) {
   hub->beat(rank);
   std::shared_ptr<Engine> engine;
   try {
@@ -39,8 +40,8 @@ void run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank, const RankFu
   hub->set_returned(rank);
   if (engine) engine->close();
   const auto failure = hub->failure().get();
-  const std::string& folder = hub->options().flight_recorder;
-  if (engine && failure && !folder.empty()) engine->recorder().dump(folder, failure->thrown);
+  if (engine && failure) engine->recorder().dump(hub->options().flight_recorder, failure->thrown);
+  return engine;
 }
 
 void launch_threads(const LaunchOptions& options, const RankFunction& body,
@@ -50,10 +51,15 @@ void launch_threads(const LaunchOptions& options, const RankFunction& body,
   std::vector<std::shared_ptr<const cuda::Gpu>> gpus;
   for (int gpu = 0; gpu < cuda::device_count(*cuda) && gpu < options.ranks; ++gpu)
     gpus.push_back(std::make_shared<cuda::Gpu>(cuda, gpu));
+  std::vector<std::shared_ptr<Engine>> engines(options.ranks);
   threads::run_each(*hub, [&](int rank) {
-    run_rank(hub, rank, body, gpus[rank % gpus.size()], connect, watchdog);
+    engines[rank] = run_rank(hub, rank, body, gpus[rank % gpus.size()], connect, watchdog);
   });
-  hub->finish();
+  const auto error = hub->outcome();
+  if (!error) return;
+  for (const auto& engine : engines)
+    if (engine) engine->recorder().dump(options.flight_recorder, *error);
+  throw *error;
 }
 
 }  // namespace ringspan::comm::streams

@@ -19,9 +19,11 @@ using Connect = std::function<std::unique_ptr<Connection>(
 void launch_threads(const LaunchOptions& options, const RankFunction& body,
                     const std::shared_ptr<const cuda::Api>& cuda, const Connect& connect);
 
-/// Runs one rank on this thread, with a GPU of its own. What fails there fails in the hub.
-void run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank, const RankFunction& body,
-              const std::shared_ptr<const cuda::Gpu>& gpu, const Connect& connect,
-              Watchdog& watchdog);
+/// Runs one rank on this thread, with a GPU of its own. What fails there fails in the hub. Returns
+/// its engine, or null if that is what failed.
+std::shared_ptr<Engine> run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank,
+                                 const RankFunction& body,
+                                 const std::shared_ptr<const cuda::Gpu>& gpu,
+                                 const Connect& connect, Watchdog& watchdog);
 
 }  // namespace ringspan::comm::streams

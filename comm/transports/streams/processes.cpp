@@ -137,8 +137,14 @@ void launch_processes(std::string_view transport, Reach reach, const LaunchOptio
   });
   const Connect connect = prepare(meeting);
   Watchdog watchdog;  // which frees their memory when all have left
-  if (has_rank) run_rank(meeting.hub, process, body, meeting.gpu, connect, watchdog);
-  meeting.hub->leave();
+  std::shared_ptr<Engine> engine;
+  if (has_rank) engine = run_rank(meeting.hub, process, body, meeting.gpu, connect, watchdog);
+  try {
+    meeting.hub->leave();
+  } catch (const Error& error) {
+    if (engine) engine->recorder().dump(options.flight_recorder, error);
+    throw;
+  }
   processes::end_well(options);
 }
 

@@ -43,7 +43,7 @@ class Engine {
 
   /// Throws the first failure of the world, if there is one.
   void require_working();
-  const diagnosis::FlightRecorder& recorder() const { return recorder_; }
+  diagnosis::FlightRecorder& recorder() { return recorder_; }
   void delay_for_debugging();
 
  private:

@@ -75,16 +75,14 @@ void Hub::fail(const diagnosis::Failure& failure) {
   for (Rank& rank : ranks_) rank.mailbox.ring();
 }
 
-void Hub::finish() const {
-  if (const auto failure = failure_.get()) throw failure->thrown;
-  if (options_.debug.ledger) require_equal_counts();
-}
-
-void Hub::require_equal_counts() const {
+std::optional<Error> Hub::outcome() const {
+  if (const auto failure = failure_.get()) return failure->thrown;
+  if (!options_.debug.ledger) return {};
   for (const auto& [key, channel] : channels_) {
     const std::vector<std::int64_t> posted(channel->posted.begin(), channel->posted.end());
-    if (const auto error = diagnosis::unequal_counts(channel->members, posted)) throw *error;
+    if (const auto error = diagnosis::unequal_counts(channel->members, posted)) return error;
   }
+  return {};
 }
 
 void run_each(diagnosis::Hub& hub, const std::function<void(int rank)>& body) {

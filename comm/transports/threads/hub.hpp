@@ -60,8 +60,8 @@ class Hub final : public diagnosis::Hub {
     mailbox(rank).sleep(seen, seconds);
   }
 
-  /// When all ranks have ended: throws the first failure, or what the ledger finds.
-  void finish() const;
+  /// When all ranks have ended: the first failure, or what the ledger finds.
+  std::optional<Error> outcome() const;
 
  private:
   struct alignas(64) Rank {
@@ -71,8 +71,6 @@ class Hub final : public diagnosis::Hub {
     mutable std::mutex mutex;  // of `waiting`
     std::optional<Waiting> waiting;
   };
-
-  void require_equal_counts() const;
 
   const LaunchOptions options_;
   const bool crowded_;
