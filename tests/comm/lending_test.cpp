@@ -2,8 +2,14 @@
 // Hops by reference, which need one address space.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
 #include <utility>
 
+#include "comm/collectives.hpp"
+#include "comm/ring_exchange.hpp"
 #include "tests/comm/pattern.hpp"
 #include "tests/comm/transport_under_test.hpp"
 
@@ -75,6 +81,37 @@ TEST(LendingTest, ComplainsWhenABufferIsExpectedThatCannotBeLent) {
       });
   ASSERT_TRUE(error);
   EXPECT_NE(std::string(error->what()).find("has none to fill"), std::string::npos);
+}
+
+// Others, who never had it, may go on for ever.
+TEST(LendingTest, MissesABufferThatARankKeepsAndFallsSilent) {
+  using Clock = std::chrono::steady_clock;
+  std::atomic<bool> missed{false};
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  const auto error = failure_of(
+      {.ranks = 4, .hop = Hop::reference, .deadline = 0.1}, [&](const Communicator& comm) {
+        const Communicator pair = comm.split(comm.rank() / 2, comm.rank());
+        RingExchange ring(pair, 8);
+        ring.begin();
+        ring.start(8, 8);
+        ring.finish();
+        if (comm.rank() == 0) {
+          EXPECT_THROW(ring.begin(), Error);
+          missed = true;
+        } else if (comm.rank() == 1) {
+          while (!missed && Clock::now() < until)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        } else {
+          while (Clock::now() < until) barrier(pair);
+        }
+      });
+  EXPECT_LT(Clock::now(), until);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::timeout);
+  EXPECT_EQ(error->where().peer, 1);
+  EXPECT_NE(std::string(error->what()).find("reclaim of a lent buffer of 8 bytes"),
+            std::string::npos)
+      << error->what();
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ void Engine::send(const Letter& letter) {
     traffic_.bytes_sent += message.slice.bytes();
     traffic_.inter_node_bytes_sent += leaves_node ? message.slice.bytes() : 0;
   }
+  hub_->sent(message.slice.buffer, message.to);
   hub_->mailbox(message.to).push(letter);  // from here on the slice may be the receiver's
 }
 
@@ -107,6 +108,7 @@ void Engine::move_bytes(const Letter& arrived, const Letter& expected) {
   Incoming& to = expected.expected();
   if (to.rebind && hub_->world()->lends && from.offset == 0 && from.rows == 1) {
     *to.rebind = std::move(from.buffer);
+    if (to.rebind->sole_owner()) hub_->reclaimed(*to.rebind);  // it is given away
   } else {
     copy_slice(to.slice, from);
     if (to.from != rank_) traffic_.bytes_copied += from.bytes();

@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 #include <latch>
+#include <numeric>
 #include <thread>
 
 #include "comm/transports/diagnosis/ledger.hpp"
@@ -68,6 +69,31 @@ void Hub::await_returns(int rank) {
     if (failure_ || std::all_of(ranks_.begin(), ranks_.end(), returned)) return;
     mailbox(rank).sleep(seen, kNap);
   }
+}
+
+void Hub::sent(const Buffer& buffer, int to) {
+  if (!world_->lends || !buffer) return;
+  const std::lock_guard lock(sent_mutex_);
+  sent_[buffer.data()].insert(to);
+}
+
+void Hub::reclaimed(const Buffer& buffer) {
+  if (!world_->lends || !buffer) return;
+  const std::lock_guard lock(sent_mutex_);
+  sent_.erase(buffer.data());
+}
+
+// Where hops copy, a message may still be on its way to anybody.
+std::vector<int> Hub::holders(const Buffer& buffer) const {
+  if (!world_->lends) {
+    std::vector<int> all(size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  const std::lock_guard lock(sent_mutex_);
+  const auto found = sent_.find(buffer.data());
+  if (found == sent_.end()) return {};
+  return {found->second.begin(), found->second.end()};
 }
 
 void Hub::fail(const diagnosis::Failure& failure) {

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "comm/launch.hpp"
@@ -60,6 +63,11 @@ class Hub final : public diagnosis::Hub {
     mailbox(rank).sleep(seen, seconds);
   }
 
+  // Who may hold a buffer that a rank waits to own alone.
+  void sent(const Buffer& buffer, int to);
+  void reclaimed(const Buffer& buffer);
+  std::vector<int> holders(const Buffer& buffer) const;
+
   /// When all ranks have ended: the first failure, or what the ledger finds.
   std::optional<Error> outcome() const;
 
@@ -80,6 +88,11 @@ class Hub final : public diagnosis::Hub {
   mutable std::mutex mutex_;  // of what follows
   std::map<std::tuple<std::int64_t, std::int64_t, std::vector<int>>, std::shared_ptr<Channel>>
       channels_;
+  mutable std::mutex sent_mutex_;
+  // World ranks, by the address of what went to them by reference and has not been reclaimed. What
+  // is given away and freed leaves a few: they are as good as none, for whoever lends a buffer
+  // again and again reclaims it first.
+  std::unordered_map<const std::byte*, std::set<int>> sent_;
 };
 
 /// Runs `body` once per rank, each in a thread of its own, and returns when all have ended. A

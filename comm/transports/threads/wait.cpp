@@ -49,10 +49,11 @@ void Engine::wait_for_sole_owner(const Buffer& buffer) {
         [&] {
           Waiting waiting;
           waiting.operation = concat("reclaim of a lent buffer of ", buffer.bytes(), " bytes");
-          for (int peer = 0; peer < hub_->size(); ++peer)
+          for (const int peer : hub_->holders(buffer))
             if (peer != rank_ && !hub_->returned(peer)) waiting.peers.push_back(peer);
           return waiting;
         });
+  hub_->reclaimed(buffer);
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
 }
