@@ -48,6 +48,30 @@ std::vector<DoubleRing::Step> whole_tour(int rank, int inner_ranks,
 
 }  // namespace
 
+// Before anything is posted: a hop is refused here or never.
+void require_valid(const std::vector<DoubleRing::Step>& steps, int inner_ranks, int nodes,
+                   std::int64_t capacity) {
+  RINGSPAN_REQUIRE(!steps.empty(), "double_ring: no step; there must be one at least");
+  const auto fits = [capacity](const DoubleRing::Bytes& hop) {
+    return hop.sent >= 0 && hop.sent <= capacity && hop.received >= 0 && hop.received <= capacity;
+  };
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const DoubleRing::Step& step = steps[i];
+    const bool goes_on = i > 0 && step.outer == steps[i - 1].outer;
+    const int turn = i == 0 ? 0 : steps[i - 1].outer + (goes_on ? 0 : 1);
+    const int place = goes_on ? steps[i - 1].inner + 1 : 0;
+    RINGSPAN_REQUIRE(
+        step.outer == turn && turn < nodes && step.inner == place && place < inner_ranks,
+        "double_ring: step ", i, " is at (", step.outer, ", ", step.inner,
+        "); steps go through rings of ", nodes, " and ", inner_ranks, " ranks, inner turns first");
+    RINGSPAN_REQUIRE(fits(step.inner_hop) && fits(step.outer_hop), "double_ring: step ", i,
+                     " sends ", step.inner_hop.sent, " and ", step.outer_hop.sent,
+                     " bytes and receives ", step.inner_hop.received, " and ",
+                     step.outer_hop.received, "; each must lie between 0 and the capacity of ",
+                     capacity);
+  }
+}
+
 DoubleRing::DoubleRing(const Communicator& comm, int inner_ranks, std::vector<std::int64_t> bytes)
     : DoubleRing{inner_ring(comm, inner_ranks, bytes),  // braces: first, since it also checks
                  comm.split(comm.rank() % inner_ranks, comm.rank()),
@@ -62,7 +86,7 @@ DoubleRing::DoubleRing(Communicator inner, std::optional<Communicator> outer, st
       inner_(inner_comm_,
              inner_comm_.size() > 1 || !outer_comm_ || outer_comm_->size() == 1 ? capacity : 0),
       steps_(std::move(steps)) {
-  RINGSPAN_REQUIRE(!steps_.empty(), "double_ring: no step; there must be one at least");
+  require_valid(steps_, inner_comm_.size(), outer_comm_ ? outer_comm_->size() : 1, capacity);
   if (outer_comm_ && outer_comm_->size() > 1) outer_.emplace(*outer_comm_, capacity);
 }
 

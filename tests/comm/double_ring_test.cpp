@@ -157,6 +157,28 @@ TEST_P(DoubleRingTest, RefusesMisuseAndGoesOn) {
   });
 }
 
+TEST_P(DoubleRingTest, RefusesStepsThatItCannotTakeBeforeAnythingIsPosted) {
+  run([&](const Communicator& comm) {
+    using Steps = std::vector<DoubleRing::Step>;
+    const Communicator in_node = comm.split(comm.rank() / inner(), comm.rank());
+    const Communicator between = comm.split(comm.rank() % inner(), comm.rank());
+    const auto refused = [&](const Steps& steps) {
+      return refusal([&] { DoubleRing ring(in_node, between, 10, steps); }) != "";
+    };
+    EXPECT_FALSE(refused({{0, 0, {10, 0}, {0, 10}}}));
+    EXPECT_TRUE(refused({}));
+    EXPECT_TRUE(refused({{0, 0, {11, 0}}}));
+    EXPECT_TRUE(refused({{0, 0, {0, 11}}}));
+    EXPECT_TRUE(refused({{0, 0, {}, {-1, 0}}}));
+    EXPECT_TRUE(refused({{0, 0, {}, {0, 11}}}));
+    EXPECT_TRUE(refused({{0, 1}}));
+    EXPECT_TRUE(refused({{0, 0}, {0, 0}}));
+    EXPECT_TRUE(refused({{0, 0}, {2, 0}}));
+    EXPECT_EQ(refused({{0, 0}, {0, 1}}), inner() < 2);
+    EXPECT_EQ(refused({{0, 0}, {1, 0}}), ranks() / inner() < 2);
+  });
+}
+
 /// A second turn rewrites the own block, which ranks of both rings may still be reading.
 TEST_P(DoubleRingTest, BeginWaitsForSlowReaders) {
   run(
