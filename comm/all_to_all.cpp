@@ -8,6 +8,7 @@
 
 #include "comm/all_to_all_plan.hpp"
 #include "comm/collectives.hpp"
+#include "comm/in_turn.hpp"
 #include "comm/nodes.hpp"
 #include "comm/split_evenly.hpp"
 
@@ -94,7 +95,7 @@ class AllToAll::Steps {
   const AllToAllChoice& choice() const { return choice_; }
 
   void start() {
-    RINGSPAN_REQUIRE(!started_, "all_to_all: start() before the last exchange was finished");
+    require_in_turn(comm_, !started_, "all_to_all: start() before the last exchange was finished");
     arriving_.clear();
     passing_.clear();
     for (const AllToAllStage& stage : plan_.stages) {  // the network first: it is the slowest
@@ -107,7 +108,7 @@ class AllToAll::Steps {
   }
 
   void finish() {
-    RINGSPAN_REQUIRE(started_, "all_to_all: finish() without start()");
+    require_in_turn(comm_, started_, "all_to_all: finish() without start()");
     started_ = false;  // even if a wait fails: later calls then report that failure
     std::size_t unpacked = 0;
     for (std::size_t i = 0; i < plan_.stages.size(); ++i) {

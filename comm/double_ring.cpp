@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "comm/in_turn.hpp"
+
 namespace ringspan::comm {
 namespace {
 
@@ -46,8 +48,6 @@ std::vector<DoubleRing::Step> whole_tour(int rank, int inner_ranks,
   return steps;
 }
 
-}  // namespace
-
 // Before anything is posted: a hop is refused here or never.
 void require_valid(const std::vector<DoubleRing::Step>& steps, int inner_ranks, int nodes,
                    std::int64_t capacity) {
@@ -71,6 +71,8 @@ void require_valid(const std::vector<DoubleRing::Step>& steps, int inner_ranks, 
                      capacity);
   }
 }
+
+}  // namespace
 
 DoubleRing::DoubleRing(const Communicator& comm, int inner_ranks, std::vector<std::int64_t> bytes)
     : DoubleRing{inner_ring(comm, inner_ranks, bytes),  // braces: first, since it also checks
@@ -107,17 +109,18 @@ const Buffer& DoubleRing::block() const {
 }
 
 const Buffer& DoubleRing::begin() {
-  RINGSPAN_REQUIRE(!hopping_ && step_ % steps_.size() == 0, "double_ring: begin() at step ", step_,
-                   " of ", steps_.size(), "; a turn goes to its end");
+  require_in_turn(inner_comm_, !hopping_ && step_ % steps_.size() == 0,
+                  "double_ring: begin() at step ", step_, " of ", steps_.size(),
+                  "; a turn goes to its end");
   step_ = 0;
   const Buffer& own = inner_.begin();  // gives up its block: the owner may wait for it below
   return outer_ ? outer_->begin() : own;
 }
 
 void DoubleRing::start() {
-  RINGSPAN_REQUIRE(!hopping_, "double_ring: start() before the last step was finished");
-  RINGSPAN_REQUIRE(step_ < steps_.size(), "double_ring: start() after the last of ", steps_.size(),
-                   " steps");
+  require_in_turn(inner_comm_, !hopping_, "double_ring: start() before the last step was finished");
+  require_in_turn(inner_comm_, step_ < steps_.size(), "double_ring: start() after the last of ",
+                  steps_.size(), " steps");
   const Step& now = step();
   if (outer_ && now.inner == 0) {
     if (!last_outer_step()) outer_->start(now.outer_hop.sent, now.outer_hop.received);
@@ -128,7 +131,7 @@ void DoubleRing::start() {
 }
 
 void DoubleRing::finish() {
-  RINGSPAN_REQUIRE(hopping_, "double_ring: finish() without start()");
+  require_in_turn(inner_comm_, hopping_, "double_ring: finish() without start()");
   hopping_ = false;  // even if a wait fails: later calls then report that failure
   if (!last_inner_step()) {
     inner_.finish();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/batch.hpp"
+#include "comm/in_turn.hpp"
 
 namespace ringspan::comm {
 
@@ -15,9 +16,9 @@ RingExchange::RingExchange(Communicator comm, std::int64_t capacity, Direction d
 }
 
 const Buffer& RingExchange::begin() {
-  RINGSPAN_REQUIRE(!hopping_, "ring_exchange: begin() before the last hop was finished");
+  require_in_turn(comm_, !hopping_, "ring_exchange: begin() before the last hop was finished");
   visiting_ = Buffer();  // first: its owner may be waiting for it in begin(), too
-  if (comm_.lends()) comm_.reclaim(own_);
+  comm_.lends() ? comm_.reclaim(own_) : comm_.reclaim({});  // throws if the world has failed
   return own_;
 }
 
@@ -29,7 +30,7 @@ void RingExchange::begin(Buffer block) {
 }
 
 void RingExchange::start(std::int64_t sent, std::int64_t received) {
-  RINGSPAN_REQUIRE(!hopping_, "ring_exchange: start() before the last hop was finished");
+  require_in_turn(comm_, !hopping_, "ring_exchange: start() before the last hop was finished");
   RINGSPAN_REQUIRE(sent >= 0 && sent <= capacity() && received >= 0 && received <= capacity(),
                    "ring_exchange: ", sent, " bytes sent and ", received,
                    " received must lie between 0 and the capacity of ", capacity());
@@ -44,7 +45,7 @@ void RingExchange::start(std::int64_t sent, std::int64_t received) {
 }
 
 void RingExchange::finish() {
-  RINGSPAN_REQUIRE(hopping_, "ring_exchange: finish() without start()");
+  require_in_turn(comm_, hopping_, "ring_exchange: finish() without start()");
   hopping_ = false;  // even if the wait fails: later calls then report that failure
   in_flight_.wait();
   if (comm_.size() == 1) return;
