@@ -13,11 +13,11 @@ namespace {
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
   RINGSPAN_REQUIRE(!options.bootstrap, "mpi: it is its own bootstrap and takes no other");
   Session& session = Session::instance(options.deadline);
-  processes::launch(options, body, session.bootstrap(),
-                    [&](const Bootstrap& bootstrap, double deadline) {
-                      return make_mpi_wire(session, session.tags(), bootstrap, deadline);
-                    });
-  session.set_patience(options.deadline);
+  const auto make_wire = [&](const Bootstrap& bootstrap, double deadline) {
+    return make_mpi_wire(session, session.tags(), bootstrap, deadline);
+  };
+  processes::part_well(options,
+                       [&] { processes::launch(options, body, session.bootstrap(), make_wire); });
 }
 
 }  // namespace

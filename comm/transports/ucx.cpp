@@ -11,8 +11,9 @@ namespace ucx {
 namespace {
 
 void launch_ranks(const LaunchOptions& options, const RankFunction& body) {
-  processes::launch(options, body, processes::bootstrap_of("ucx", options), make_ucx_wire);
-  processes::end_well(options);
+  processes::part_well(options, [&] {
+    processes::launch(options, body, processes::bootstrap_of("ucx", options), make_ucx_wire);
+  });
 }
 
 }  // namespace

@@ -87,10 +87,20 @@ Process own_process() {
 #endif
 }
 
-void end_well([[maybe_unused]] const LaunchOptions& options) {
+void part_well([[maybe_unused]] const LaunchOptions& options, const std::function<void()>& launch) {
+  const auto nobody_is_gone = [&] {
 #ifdef RINGSPAN_MPI
-  if (!options.bootstrap) mpi::set_patience(options.deadline);
+    if (!options.bootstrap) mpi::set_patience(options.deadline);
 #endif
+  };
+  try {
+    launch();
+  } catch (const Error& error) {
+    const ErrorKind kind = error.kind();
+    if (kind == ErrorKind::invalid_argument || kind == ErrorKind::not_available) nobody_is_gone();
+    throw;
+  }
+  nobody_is_gone();
 }
 
 double start_deadline(const LaunchOptions& options) {

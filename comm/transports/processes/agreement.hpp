@@ -18,8 +18,9 @@ namespace ringspan::comm::processes {
 /// The caller's, or else MPI's. Throws not_available where there is neither.
 Bootstrap bootstrap_of(std::string_view transport, const LaunchOptions& options);
 
-/// A launch has ended well, so that MPI, if it was the bootstrap, may take its time in the end.
-void end_well(const LaunchOptions& options);
+/// Runs a launch. Unless it fails, and someone may be gone, MPI may take its time in the end if it
+/// is the bootstrap: also where all are refused alike.
+void part_well(const LaunchOptions& options, const std::function<void()>& launch);
 
 /// Whether the environment has what launchers leave there, and MPI can be asked. Asking MPI itself
 /// would start it, which takes a while.

@@ -114,10 +114,8 @@ void require_available(std::string_view transport, int process) {
                 concat("transport '", transport, "': process ", process, ": ", reason));
 }
 
-}  // namespace
-
-void launch_processes(std::string_view transport, Reach reach, const LaunchOptions& options,
-                      const RankFunction& body, const Prepare& prepare) {
+void launch_once(std::string_view transport, Reach reach, const LaunchOptions& options,
+                 const RankFunction& body, const Prepare& prepare) {
   Meeting meeting{processes::bootstrap_of(transport, options),
                   processes::start_deadline(options),
                   {},
@@ -145,7 +143,13 @@ void launch_processes(std::string_view transport, Reach reach, const LaunchOptio
     if (engine) engine->recorder().dump(options.flight_recorder, error);
     throw;
   }
-  processes::end_well(options);
+}
+
+}  // namespace
+
+void launch_processes(std::string_view transport, Reach reach, const LaunchOptions& options,
+                      const RankFunction& body, const Prepare& prepare) {
+  processes::part_well(options, [&] { launch_once(transport, reach, options, body, prepare); });
 }
 
 }  // namespace ringspan::comm::streams
