@@ -87,7 +87,7 @@ void store_cluster(const std::string& file, const ProbedCosts& probed) {
 ProbedCosts probe_here(const ProbeOptions& options) {
   const comm::Backend& backend = comm::backend(options.transport);
   comm::LaunchOptions launch = comm::launch_options_from_environment();
-  const int all = backend.process ? backend.process().size : 2;
+  const int all = backend.process ? backend.process(launch.deadline).size : 2;
   launch.ranks = options.ranks > 0 ? options.ranks : all;
   if (options.ranks_per_node > 0) launch.ranks_per_node = options.ranks_per_node;
   ProbedCosts probed;
@@ -114,7 +114,7 @@ int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
                    "--json: has costs of messages that the host moves; of GPUs ", "take --cluster");
   comm::LaunchOptions launch = comm::launch_options_from_environment();
   const comm::Backend& backend = comm::backend(options.transport);
-  const int all = backend.process ? backend.process().size : 1;
+  const int all = backend.process ? backend.process(launch.deadline).size : 1;
   launch.ranks = options.ranks > 0 ? options.ranks : all > 1 ? all : 2;
   GpuFigures figures;
   comm::launch(options.transport, launch, [&](const comm::Communicator& world) {

@@ -58,7 +58,7 @@ Processes::Processes() : options_(comm::launch_options_from_environment()) {
   for (const comm::Backend& backend : comm::backends()) {
     if (!backend.process || backend.world != "host") continue;  // what is told takes no GPU
     if (!backend.unavailable().empty()) continue;
-    const comm::Process process = backend.process();
+    const comm::Process process = backend.process(options_.deadline);
     if (process.size == 1) continue;
     transport_ = backend.name;
     process_ = process;

@@ -118,8 +118,8 @@ const Backend& backend(std::string_view name) {
                      name_list(backends(), &Backend::name)));
 }
 
-bool ranks_are_processes(const Backend& backend) {
-  return backend.process && backend.process().size > 1;
+bool ranks_are_processes(const Backend& backend, double deadline) {
+  return backend.process && backend.process(deadline).size > 1;
 }
 
 void launch(std::string_view transport, const LaunchOptions& options, const RankFunction& body) {
@@ -128,7 +128,8 @@ void launch(std::string_view transport, const LaunchOptions& options, const Rank
   RINGSPAN_REQUIRE(body, "launch: there is no function to run");
   const std::string reason = chosen.unavailable();
   // One process must not leave alone what the others begin: there they tell each other the reason.
-  const bool apart = !reason.empty() && (options.bootstrap || ranks_are_processes(chosen));
+  const bool apart =
+      !reason.empty() && (options.bootstrap || ranks_are_processes(chosen, options.deadline));
   if (!reason.empty() && !apart)
     throw Error(ErrorKind::not_available, concat("transport '", transport, "': ", reason));
   chosen.launch(options, body);

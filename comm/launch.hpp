@@ -80,8 +80,9 @@ struct Backend {
   /// ended. Where ranks are processes, all of them throw the reason that any of them has.
   void (*launch)(const LaunchOptions&, const RankFunction&);
   /// Where ranks may be processes, each of which calls launch: which one this is, without a
-  /// bootstrap by the caller. Null where ranks can only be threads of this process.
-  Process (*process)() = nullptr;
+  /// bootstrap by the caller; what the first call starts has about `deadline` seconds. Null where
+  /// ranks can only be threads of this process.
+  Process (*process)(double deadline) = nullptr;
   /// What was found here at run time, with versions; null where all was decided when it was built.
   std::string (*found)() = nullptr;
 };
@@ -94,7 +95,8 @@ const Backend& backend(std::string_view name);
 /// Whether ranks are processes, without a bootstrap by the caller: the transport has such, and a
 /// launcher has started more than this one. (A batch script, too, has the variables of its
 /// launcher, but is alone.)
-bool ranks_are_processes(const Backend& backend);
+bool ranks_are_processes(const Backend& backend,
+                         double deadline = launch_options_from_environment().deadline);
 
 /// Runs `body` on every rank and returns when all have ended; a rank that hangs in the caller's own
 /// code is reported by the others, but cannot be stopped. Throws the first failure of any rank: its

@@ -157,7 +157,7 @@ int run(std::span<char*> arguments) {
   const bool judged = arguments.size() == 3;
   const double enough = judged ? number(arguments[2]) : HUGE_VAL;
   comm::LaunchOptions options = comm::launch_options_from_environment();
-  options.ranks = comm::backend(chosen.name).process().size;
+  options.ranks = comm::backend(chosen.name).process(options.deadline).size;
   RINGSPAN_REQUIRE(options.ranks > 1, "start two processes or more: mpirun -np 2 ...");
   double least = 0;
   comm::launch(chosen.name, options,

@@ -56,7 +56,8 @@ std::vector<Hop> hops() {
 }
 
 Process process() {
-  static const Process own = on_threads() ? Process{} : backend(transport()).process();
+  static const Process own =
+      on_threads() ? Process{} : backend(transport()).process(kGatherDeadline);
   return own;
 }
 

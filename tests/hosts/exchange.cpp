@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   }
   try {
     LaunchOptions options = launch_options_from_environment();
-    options.ranks = backend(argv[1]).process().size;
+    options.ranks = backend(argv[1]).process(options.deadline).size;
     launch(argv[1], options,
            [&](const Communicator& comm) { exchange(comm, std::strtoll(argv[2], nullptr, 10)); });
   } catch (const std::exception& error) {

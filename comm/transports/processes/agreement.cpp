@@ -76,11 +76,11 @@ bool has_launcher() {
   return false;
 }
 
-Process own_process() {
+Process own_process([[maybe_unused]] double deadline) {
   if (!has_launcher()) return {};
 #ifdef RINGSPAN_MPI
   // MPI may be asked by one thread only, this by any once it is known.
-  static const Process own = mpi::process(launch_options_from_environment().deadline);
+  static const Process own = mpi::process(deadline);
   return own;
 #else
   return {};
@@ -107,7 +107,9 @@ double start_deadline(const LaunchOptions& options) {
   return std::max(options.deadline, kShortestStart);
 }
 
-bool are_apart(const LaunchOptions& options) { return options.bootstrap || own_process().size > 1; }
+bool are_apart(const LaunchOptions& options) {
+  return options.bootstrap || own_process(options.deadline).size > 1;
+}
 
 std::shared_ptr<const cuda::Gpu> gpu_of(const std::vector<Seat>& seats, int process) {
   const auto cuda = cuda::load_cuda();

@@ -27,7 +27,7 @@ void part_well(const LaunchOptions& options, const std::function<void()>& launch
 bool has_launcher();
 /// This process among those that MPI knows, if there is a launcher: Backend::process. After the
 /// first call any thread may ask.
-Process own_process();
+Process own_process(double deadline);
 
 /// What starting up may take, in seconds: processes start, and leave a launch that has failed, at
 /// different times.
