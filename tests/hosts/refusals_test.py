@@ -13,7 +13,7 @@ from pathlib import Path
 HOSTS = Path(__file__).resolve().parents[2] / "scripts" / "hosts"
 RINGSPAN = sys.argv.pop(1)
 SKIP = 77
-LACKS = re.compile(r"take(?: at least)? (\d+) GiB on 1 rank; the machine has (\d+)\n")
+LACKS = re.compile(r"take(?: at least)? (\d\S*) GiB on 1 rank; the machine has (\d+)\n")
 
 
 def ringspan(*arguments: str) -> subprocess.CompletedProcess:
@@ -42,7 +42,7 @@ class RefusalsTest(unittest.TestCase):
                                     "--batch", str(batch), "--csv", there.name)  # fmt: skip
 
             huge = 1 << 20
-            needed, has = map(int, LACKS.search(train(huge)).groups())
+            needed, has = map(float, LACKS.search(train(huge)).groups())
             text = train(int(huge * 0.75 * has / needed))
             self.assertRegex(text, r"^ringspan: --compare: .* take")
             self.assertRegex(text, LACKS)
