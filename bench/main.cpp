@@ -2,17 +2,22 @@
 // The `ringspan` command. Bad input ends with status 2 and one line on standard error. Where
 // several processes run it together, the first speaks for all.
 #include <fmt/format.h>
+#include <poll.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <exception>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "bench/ask/command_line.hpp"
 #include "bench/info.hpp"
+#include "bench/interrupt.hpp"
 #include "bench/memory/command.hpp"
 #include "bench/plan/command.hpp"
 #include "bench/primitives/command.hpp"
@@ -30,27 +35,49 @@ using ringspan::Error;
 using ringspan::ErrorKind;
 using namespace ringspan::bench;
 
+/// What the first process does alone, for as long as it takes; the exit status, for all.
+int alone(const Processes& processes, const std::function<int()>& command) {
+  int status = kExitOk;
+  processes.in_first_or_throw([&] { status = command(); });
+  return status;
+}
+
 int run(const CommandLine& line, const Processes& processes) {
   const auto has = [&](std::string_view option) { return line.options.count(option) > 0; };
-  if (line.command == "sweep") return sweep(sweep_options(line.options), processes);
+  if (line.command == "sweep") return sweep(sweep_options(line.options, line.clusters), processes);
   if (line.command == "primitives") {
-    return time_primitives(primitive_options(line.options), processes);
+    return time_primitives(primitive_options(line.options, line.clusters), processes);
   }
-  if (line.command == "plan") return plan(plan_options(line.options), processes);
-  if (line.command == "trace") return trace(trace_options(line.options), processes);
+  if (line.command == "plan") return plan(plan_options(line.options, line.clusters), processes);
+  if (line.command == "trace") return trace(trace_options(line.options, line.clusters), processes);
   if (line.command == "probe") return probe(probe_options(line.options), processes);
   if (line.command == "train") return train(train_options(line.options), processes);
   if (line.command == "memory") {
-    return processes.first() ? count_memory(memory_options(line.options)) : kExitOk;
+    return alone(processes, [&] { return count_memory(memory_options(line.options)); });
   }
   if (line.command == "validate") {
-    return processes.first() ? validate(validate_options(line.options)) : kExitOk;
+    catch_interrupt();
+    return alone(processes, [&] { return validate(validate_options(line.options)); });
   }
   if (line.command == "info") {
     return info({.peak = has("--peak"), .json = has("--json")}, processes);
   }
   if (processes.first()) fmt::print("{}", line.help);
   return kExitOk;
+}
+
+/// Whoever reads no more has read enough; a full disk is another matter.
+bool read_no_more() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/// What was printed has arrived. Rows of a sweep are in its file, too.
+void require_printed(const CommandLine& line) {
+  const bool printed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  const bool elsewhere = line.command == "sweep" && line.options.count("--csv") > 0;
+  if (printed || elsewhere || read_no_more()) return;
+  throw Error(ErrorKind::system, "standard output: not all of it could be written");
 }
 
 /// The first process cannot speak if it is the one that failed.
@@ -60,19 +87,21 @@ bool speaks(const Processes& processes, const Error& error) {
 
 int run(std::span<const char* const> arguments) {
   const Processes processes;
+  using ReadsClusters = Command::ReadsClusters;
   const Command commands[] = {
       {"sweep",
        "Measures every combination of the axes given and prints, or appends, a row each. Axes take "
        "a comma list or a range as 4Ki:64Ki:x2.",
-       sweep_option_entries()},
-      {"trace", "Writes a timeline of one point for ui.perfetto.dev.", trace_option_entries()},
+       sweep_option_entries(), ReadsClusters::several},
+      {"trace", "Writes a timeline of one point for ui.perfetto.dev.", trace_option_entries(),
+       ReadsClusters::several},
       {"primitives",
        "Times rings, all-to-alls and collectives over sizes, and checks what they moved.",
-       primitive_option_entries()},
+       primitive_option_entries(), ReadsClusters::one},
       {"plan",
        "Predicts how a model's training step is best spread over a cluster, without pipelines, "
        "and says why.",
-       plan_option_entries()},
+       plan_option_entries(), ReadsClusters::one},
       {"probe", "Measures what messages cost between and inside nodes: latency, bandwidth, copies.",
        probe_option_entries()},
       {"train",
@@ -92,7 +121,10 @@ int run(std::span<const char* const> arguments) {
     CommandLine line;
     const std::string told = processes.told_by_first(
         [&] { return text(line = parse_command_line(arguments, commands)); });
-    return run(processes.first() ? line : command_line(told), processes);
+    if (!processes.first()) line = command_line(told);
+    const int status = run(line, processes);
+    if (status == kExitOk) require_printed(line);
+    return status;
   } catch (const Error& error) {
     if (!speaks(processes, error)) return kExitOk;
     throw;

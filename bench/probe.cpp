@@ -4,16 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
-#include <fstream>
+#include <ostream>
 #include <string>
+#include <system_error>
 
 #include "bench/ask/cluster_file.hpp"
 #include "bench/fma_peak.hpp"
 #include "bench/machine.hpp"
 #include "bench/probe_gpus.hpp"
 #include "bench/rows/costs_file.hpp"
+#include "bench/rows/whole_file.hpp"
 #include "bench/run/known_costs.hpp"
 #include "bench/sweep.hpp"
 #include "comm/error.hpp"
@@ -68,19 +69,23 @@ comm::Cluster cluster_of(const ProbedCosts& probed) {
 }
 
 void require_new(const std::string& file) {
-  RINGSPAN_REQUIRE(!std::filesystem::exists(file), "--cluster: ", file,
+  std::error_code ignored;  // what cannot be looked at cannot be written either
+  RINGSPAN_REQUIRE(!std::filesystem::exists(file, ignored), "--cluster: ", file,
                    " exists; give another name");
-  RINGSPAN_REQUIRE(std::ofstream(file), "--cluster: cannot write ", file);
-  std::filesystem::remove(file);
+  require_writable("--cluster", file);
 }
 
-void store_cluster(const std::string& file, const ProbedCosts& probed) {
-  std::ofstream(file) << cluster_text(
-      cluster_of(probed),
-      fmt::format(
-          "Measured by ringspan probe: {}\nBandwidths are those of one rank while all send. "
-          "gpu.kind is what the speed of modelled\nattention is known by.",
-          summary(probed)));
+void store_cluster(const std::string& file, const comm::Cluster& cluster,
+                   const std::string& heading) {
+  const std::string text = cluster_text(cluster, heading);
+  write_whole("--cluster", file, [&](std::ostream& stream) { stream << text; });
+}
+
+std::string heading(const ProbedCosts& probed) {
+  return fmt::format(
+      "Measured by ringspan probe: {}\nBandwidths are those of one rank while all send. "
+      "gpu.kind is what the speed of modelled\nattention is known by.",
+      summary(probed));
 }
 
 /// On the ranks of this process; the figures if the first rank is one of them.
@@ -98,14 +103,11 @@ ProbedCosts probe_here(const ProbeOptions& options) {
   return probed;
 }
 
-/// Leaves no file for GPUs of which it cannot be told.
-void store_cluster(const ProbeOptions& options, const GpuFigures& figures) {
-  const comm::Cluster cluster = cluster_of(figures, options.transport);
-  std::ofstream(options.cluster) << cluster_text(
-      cluster, fmt::format("Measured by ringspan probe on {} ranks over {}: {}.\n"
-                           "Speeds of kernels, and the network, are those of the "
-                           "described cluster of such GPUs.",
-                           figures.ranks, options.transport, figures.gpu));
+std::string heading(const ProbeOptions& options, const GpuFigures& figures) {
+  return fmt::format(
+      "Measured by ringspan probe on {} ranks over {}: {}.\n"
+      "Speeds of kernels, and the network, are those of the described cluster of such GPUs.",
+      figures.ranks, options.transport, figures.gpu);
 }
 
 /// Of GPUs bandwidths count and not what the host does between messages.
@@ -122,7 +124,9 @@ int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
     if (world.rank() == 0) figures = measured;
   });
   processes.told_by_first([&] {
-    if (!options.cluster.empty()) store_cluster(options, figures);
+    if (!options.cluster.empty())  // leaves no file for GPUs of which it cannot be told
+      store_cluster(options.cluster, cluster_of(figures, options.transport),
+                    heading(options, figures));
     print(figures);
     return std::string();
   });
@@ -139,23 +143,16 @@ int probe(const ProbeOptions& options, const Processes& processes) {
   });
   if (comm::backend(options.transport).world == "gpu") return probe_of_gpus(options, processes);
   ProbedCosts probed;
-  std::exception_ptr failure;
   if (comm::ranks_are_processes(comm::backend(options.transport))) {
     probed = probe_here(options);
   } else {
-    processes.in_first([&] {
-      try {
-        probed = probe_here(options);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    });
+    processes.in_first_or_throw([&] { probed = probe_here(options); });
   }
   processes.told_by_first([&] {
-    if (failure) std::rethrow_exception(failure);
     print(probed);
     if (!options.json.empty()) store_costs(options.json, probed);
-    if (!options.cluster.empty()) store_cluster(options.cluster, probed);
+    if (!options.cluster.empty())
+      store_cluster(options.cluster, cluster_of(probed), heading(probed));
     return std::string();
   });
   return kExitOk;

@@ -100,6 +100,22 @@ void Processes::in_first(const std::function<void()>& body) const {
                [&](const comm::Communicator& comm) { run_answering(comm, body); });
 }
 
+void Processes::in_first_or_throw(const std::function<void()>& body) const {
+  if (size() == 1) return body();
+  std::exception_ptr failure;
+  in_first([&] {
+    try {
+      body();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  told_by_first([&] {
+    if (failure) std::rethrow_exception(failure);
+    return std::string();
+  });
+}
+
 bool Processes::any(bool here) const {
   bool any = here;
   together([&](const comm::Communicator& comm) {

@@ -31,6 +31,9 @@ class Processes {
   /// anything from it, until it has ended. It must not throw.
   void in_first(const std::function<void()>& body) const;
 
+  /// The same for a body that may throw: then all of them throw it.
+  void in_first_or_throw(const std::function<void()>& body) const;
+
   /// True if any process says so.
   bool any(bool here) const;
 

@@ -66,8 +66,10 @@ class Sweep {
     Outcome outcome;
     const auto run = [&] {
       try {
-        outcome.measurement = point.simulated() ? simulate_apart(point, options_.measure)
-                                                : measure(point, options_.measure, known_costs_);
+        outcome.measurement =
+            point.simulated()
+                ? simulate_apart(point, options_.measure, options_.axes.clusters.at(point.cluster))
+                : measure(point, options_.measure, known_costs_);
       } catch (...) {
         outcome.failure = std::current_exception();
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace ringspan::bench {
 /// `given`: the name of a cluster that comes with the program, or a file (with a slash or .toml in
 /// it). Throws invalid_argument with one line: the file, the line and the rule that is broken.
 comm::Cluster read_cluster(const std::string& given);
+
+/// Clusters by what --cluster calls them.
+using Clusters = std::map<std::string, comm::Cluster>;
 
 /// Those that come with the program, by name.
 std::vector<std::string> known_clusters();

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "bench/ask/axes.hpp"
 #include "bench/ask/config_file.hpp"
 #include "bench/commit.hpp"
 #include "comm/error.hpp"
@@ -48,6 +50,18 @@ void merge_config(OptionTexts& options) {
   if (config == options.end()) return;
   OptionTexts file = read_config(config->second);
   options.merge(file);
+}
+
+Clusters read_clusters(const OptionTexts& options, Command::ReadsClusters how_many) {
+  Clusters clusters;
+  const auto given = options.find("--cluster");
+  if (given == options.end() || how_many == Command::ReadsClusters::none) return clusters;
+  const bool list = how_many == Command::ReadsClusters::several;
+  for (const std::string& name :
+       list ? items("--cluster", given->second) : std::vector{given->second}) {
+    clusters.emplace(name, read_cluster(name));
+  }
+  return clusters;
 }
 
 }  // namespace
@@ -94,20 +108,30 @@ CommandLine parse_command_line(std::span<const char* const> arguments,
       const std::string name(option.name);
       if (parser.count(name) > 0) line.options[name] = option.flag ? "" : texts[name];
     }
+    merge_config(line.options);
+    line.clusters = read_clusters(line.options, command.reads_clusters);
   }
-  merge_config(line.options);
   return line;
 }
 
 std::string text(const CommandLine& line) {
   using Json = nlohmann::json;
-  const Json json = {{"command", line.command}, {"options", line.options}, {"help", line.help}};
+  Json json = {{"command", line.command}, {"options", line.options}, {"help", line.help}};
+  for (const auto& [given, cluster] : line.clusters) {
+    json["clusters"].push_back(std::tuple(given, cluster.name, cluster_text(cluster, "")));
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 CommandLine command_line(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {json["command"], json["options"].get<OptionTexts>(), json["help"]};
+  CommandLine line{json["command"], json["options"].get<OptionTexts>(), {}, json["help"]};
+  if (!json.contains("clusters")) return line;
+  for (const auto& [given, name, toml] :
+       json["clusters"].get<std::vector<std::tuple<std::string, std::string, std::string>>>()) {
+    line.clusters.emplace(given, parse_cluster(toml, name));
+  }
+  return line;
 }
 
 }  // namespace ringspan::bench

@@ -28,6 +28,23 @@ void multiply(std::vector<Point>& points, const std::vector<Value>& values, cons
   points = std::move(product);
 }
 
+/// Each takes some KiB, and more are a slip of the pen.
+void require_countable(const Axes& axes) {
+  constexpr std::size_t kMostPoints = 200'000;
+  std::size_t product = 1;
+  std::string factors;
+  const auto multiply_by = [&](std::string_view option, std::size_t values) {
+    if (values < 2) return;
+    product = std::min(product, kMostPoints + 1) * values;
+    factors += concat(factors.empty() ? "" : ", ", option, " ", values);
+  };
+  for (const auto& axis : axes.numbers) multiply_by(axis.option, axis.values.size());
+  multiply_by("--model", axes.models.size());
+  for (const auto& axis : axes.names) multiply_by(axis.option, axis.values.size());
+  RINGSPAN_REQUIRE(product <= kMostPoints, "the values of ", factors, " multiply to more than ",
+                   kMostPoints, " points; give fewer, or several sweeps");
+}
+
 std::int64_t global_tokens(const Point& point) {
   std::int64_t tokens = 0;
   RINGSPAN_REQUIRE(!__builtin_mul_overflow(point.tokens_per_rank, point.ranks, &tokens),
@@ -141,6 +158,7 @@ void settle(Point& point, const Axes& axes, std::span<const int> nodes) {
 }
 
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes) {
+  require_countable(axes);
   std::vector<Point> product(1);
   product[0].device.clear();
   product[0].kernel.clear();

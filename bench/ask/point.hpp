@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention/schedule.hpp"
+#include "bench/ask/cluster_file.hpp"
 #include "comm/cluster.hpp"
 
 namespace ringspan::bench {
@@ -48,13 +49,13 @@ struct Axes {
   std::vector<Axis<std::string>> names;
   std::vector<Axis<std::int64_t>> numbers;
   std::vector<std::string> models;  // each sets heads, kv_heads and head_dim; empty: the axes do
-  std::map<std::string, comm::Cluster> clusters;  // that Point::cluster names
+  Clusters clusters;                // that Point::cluster names
 };
 
 /// Every combination once, with what was left open filled in and axes that a schedule does not have
 /// left empty; fewer ranks first, so that efficiencies find their baseline. Throws invalid_argument
-/// for an axis that none of the schedules has. `nodes`: where each process is, for transports whose
-/// ranks are processes.
+/// for an axis that none of the schedules has, and for more points than anyone means. `nodes`:
+/// where each process is, for transports whose ranks are processes.
 std::vector<Point> points(const Axes& axes, std::span<const int> nodes = {});
 
 /// Fills in what a point leaves open, and clears what its schedule does not have. Of `axes` it

@@ -117,7 +117,7 @@ std::vector<std::string_view> known_kernels() {
 }
 
 /// Transports that simulate need a cluster, and only they have a use for one.
-void add_clusters(const Texts& texts, Axes& axes) {
+void add_clusters(const Texts& texts, const Clusters& clusters, Axes& axes) {
   const std::vector<std::string>& transports = axes.names[0].values;
   const bool simulated = std::any_of(transports.begin(), transports.end(), [](const auto& name) {
     return comm::backend(name).world == "simulated";
@@ -131,12 +131,10 @@ void add_clusters(const Texts& texts, Axes& axes) {
                    "--check: simulated ranks have no data that could be checked");
   axes.names.push_back(
       {&Point::cluster, items("--cluster", texts.text("--cluster", "")), "--cluster"});
-  for (const std::string& given : axes.names.back().values) {
-    axes.clusters.emplace(given, read_cluster(given));
-  }
+  axes.clusters = clusters;
 }
 
-Axes name_axes(const Texts& texts) {
+Axes name_axes(const Texts& texts, const Clusters& clusters) {
   Axes axes;
   const auto add = [&](std::string_view option, std::string Point::*member,
                        std::string_view otherwise, const std::vector<std::string_view>& known) {
@@ -146,7 +144,7 @@ Axes name_axes(const Texts& texts) {
   const bool on_gpus = texts.text("--device", "") == "cuda";
   add("--transport", &Point::transport, on_gpus ? "nccl" : "threads",
       known_names(comm::backends()));
-  add_clusters(texts, axes);
+  add_clusters(texts, clusters, axes);
   add("--device", &Point::device, "", {"host", "cuda"});
   add("--kernel", &Point::kernel, "", known_kernels());
   add("--dtype", &Point::dtype, "", {"fp32", "bf16", "fp16", "fp64"});
@@ -219,9 +217,9 @@ MeasureOptions measure_options(const Texts& texts) {
 
 std::span<const OptionEntry> sweep_option_entries() { return kEntries; }
 
-SweepOptions sweep_options(const OptionTexts& given) {
+SweepOptions sweep_options(const OptionTexts& given, const Clusters& clusters) {
   const Texts texts(given);
-  SweepOptions options{name_axes(texts), measure_options(texts), texts.text("--csv", ""),
+  SweepOptions options{name_axes(texts, clusters), measure_options(texts), texts.text("--csv", ""),
                        texts.has("--resume")};
   add_number_axes(texts, options.axes);
   RINGSPAN_REQUIRE(!texts.has("--csv") || !options.csv.empty(), "--csv: the file name is empty");

@@ -20,6 +20,6 @@ struct SweepOptions {
 };
 
 /// Throws invalid_argument with one line that names the option, and lists the known values.
-SweepOptions sweep_options(const OptionTexts& texts);
+SweepOptions sweep_options(const OptionTexts& texts, const Clusters& clusters);
 
 }  // namespace ringspan::bench

@@ -94,8 +94,8 @@ Model chosen_model(const OptionTexts& texts) {
   return own ? own_model(texts) : model(text(texts, "--model"));
 }
 
-comm::Cluster chosen_cluster(const OptionTexts& texts) {
-  if (given(texts, "--cluster")) return read_cluster(text(texts, "--cluster"));
+comm::Cluster chosen_cluster(const OptionTexts& texts, const Clusters& clusters) {
+  if (given(texts, "--cluster")) return clusters.at(text(texts, "--cluster"));
   RINGSPAN_REQUIRE(false, "--cluster: a plan needs one; ", cluster_choice());
   return {};
 }
@@ -127,10 +127,10 @@ void require_ranks(const comm::Cluster& cluster, std::int64_t ranks) {
 
 std::span<const OptionEntry> plan_option_entries() { return kEntries; }
 
-PlanOptions plan_options(const OptionTexts& texts) {
+PlanOptions plan_options(const OptionTexts& texts, const Clusters& clusters) {
   PlanOptions options;
   options.model = chosen_model(texts);
-  options.cluster = chosen_cluster(texts);
+  options.cluster = chosen_cluster(texts, clusters);
   options.ranks = integer(texts, "--ranks", kMostTokens, options.cluster.gpus_per_node);
   require_ranks(options.cluster, options.ranks);
   options.sequence_length = integer(texts, "--seq", kMostTokens);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "bench/ask/cluster_file.hpp"
 #include "bench/ask/models.hpp"
 #include "bench/ask/option.hpp"
 #include "comm/cluster.hpp"
@@ -25,6 +26,6 @@ struct PlanOptions {
 std::span<const OptionEntry> plan_option_entries();
 
 /// Throws invalid_argument with one line that names the option, and lists the known values.
-PlanOptions plan_options(const OptionTexts& texts);
+PlanOptions plan_options(const OptionTexts& texts, const Clusters& clusters);
 
 }  // namespace ringspan::bench

@@ -58,9 +58,7 @@ class Search {
   explicit Search(const PlanOptions& options) : options_(options), attention_(options) {}
 
   SearchResult run() {
-    for (const Mix& mix : mixes(options_)) {
-      found_.push_back(best_variant(options_, mix, attention_.at_best(mix)));
-    }
+    bound_all();
     std::stable_sort(found_.begin(), found_.end(), before);
     for (Candidate& candidate : found_) {
       if (!candidate.fits || cannot_matter(candidate)) break;
@@ -81,6 +79,22 @@ class Search {
   }
 
  private:
+  void bound_all() {
+    const std::vector<Mix> all = mixes(options_);
+    try {
+      for (const Mix& mix : all) {
+        found_.push_back(best_variant(options_, mix, attention_.at_best(mix)));
+      }
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::aborted || interrupted()) throw;
+      throw Error(ErrorKind::aborted,
+                  concat("--time-limit: after ", options_.time_limit, " s only ", found_.size(),
+                         " of ", all.size(),
+                         " mixes have a lower bound, and without all of them none can be called "
+                         "the best; give more seconds, or fewer --ranks"));
+    }
+  }
+
   /// A closer bound, then a simulation if that still matters.
   void improve(Candidate& candidate) {
     candidate = best_variant(options_, candidate.mix, attention_.at_best_in_ring(candidate.mix));

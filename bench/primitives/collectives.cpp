@@ -27,15 +27,16 @@ std::int64_t count_of(const Slice& slice) { return slice.bytes() / kLabelBytes; 
 
 Operation all_gather(const Setting& setting) {
   const comm::Communicator comm = setting.comm;
+  const Labels labels(comm);
   const std::vector<Slice> parts = equal_parts(setting);
   const auto run = [=] { comm::all_gather(comm, parts); };
   return {comm.size() * parts[0].bytes(), count_of(parts[0]), run, [=] {
-            for (const Slice& part : parts) clear_labels(part);
-            write_labels(parts[comm.rank()], comm.rank(), 0);
+            for (const Slice& part : parts) labels.clear(part);
+            labels.write(parts[comm.rank()], comm.rank(), 0);
             run();
             std::int64_t wrong = 0;
             for (int rank = 0; rank < comm.size(); ++rank)
-              wrong += wrong_labels(parts[rank], rank, 0);
+              wrong += labels.wrong(parts[rank], rank, 0);
             return wrong;
           }};
 }
@@ -43,6 +44,7 @@ Operation all_gather(const Setting& setting) {
 // Timed again and again in place, the sums grow to infinity, which takes no longer to add.
 Operation reduce_scatter(const Setting& setting) {
   const comm::Communicator comm = setting.comm;
+  const Labels labels(comm);
   const std::vector<Slice> parts = equal_parts(setting);
   const std::int64_t count = count_of(parts[0]);
   const comm::Buffer staging = setting.second;
@@ -51,35 +53,37 @@ Operation reduce_scatter(const Setting& setting) {
   };
   return {comm.size() * parts[0].bytes(), count, run, [=] {
             for (int rank = 0; rank < comm.size(); ++rank)
-              write_labels(parts[rank], comm.rank(), 0, rank * count);
+              labels.write(parts[rank], comm.rank(), 0, rank * count);
             run();
-            return wrong_sums(parts[comm.rank()], comm.size(), comm.rank() * count);
+            return labels.wrong_sums(parts[comm.rank()], comm.size(), comm.rank() * count);
           }};
 }
 
 Operation all_reduce(const Setting& setting) {
   const comm::Communicator comm = setting.comm;
+  const Labels labels(comm);
   const Slice data = comm::slice(setting.first, 0, equal_part(setting, 1));
   const comm::Buffer staging = setting.second;
   const auto run = [=] {
     comm::all_reduce(comm, data, comm::Element::f32, comm::Reduction::sum, staging);
   };
   return {data.bytes(), count_of(data), run, [=] {
-            write_labels(data, comm.rank(), 0);
+            labels.write(data, comm.rank(), 0);
             run();
-            return wrong_sums(data, comm.size(), 0);
+            return labels.wrong_sums(data, comm.size(), 0);
           }};
 }
 
 Operation broadcast(const Setting& setting) {
   const comm::Communicator comm = setting.comm;
+  const Labels labels(comm);
   const Slice data = comm::slice(setting.first, 0, equal_part(setting, 1));
   const auto run = [=] { comm::broadcast(comm, data, 0); };
   return {data.bytes(), count_of(data), run, [=] {
-            clear_labels(data);
-            if (comm.rank() == 0) write_labels(data, 0, 0);
+            labels.clear(data);
+            if (comm.rank() == 0) labels.write(data, 0, 0);
             run();
-            return wrong_labels(data, 0, 0);
+            return labels.wrong(data, 0, 0);
           }};
 }
 
@@ -112,11 +116,12 @@ Operation point_to_point(const Setting& setting) {
     receive();
     if (pair.rank() == 1) send();
   };
+  const Labels labels(setting.comm);
   const auto checked_run = [=] {
-    write_labels(sent, rank, 0);
-    clear_labels(received);
+    labels.write(sent, rank, 0);
+    labels.clear(received);
     run();
-    return plays ? wrong_labels(received, last - rank, 0) : 0;
+    return plays ? labels.wrong(received, last - rank, 0) : 0;
   };
   return {bytes, count_of(sent), run, checked_run, 2};
 }

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/gpu_machine.hpp"
 #include "bench/machine.hpp"
 #include "bench/primitives/printer.hpp"
 #include "bench/rows/costs_file.hpp"
@@ -52,15 +53,32 @@ comm::Communicator knowing_costs(const comm::Communicator& comm, const Primitive
   return comm.knowing(probed.costs);
 }
 
+/// Where ranks have their buffers.
+struct Place {
+  std::string name;
+  std::int64_t memory_bytes = 0;
+  bool of_a_rank = false;  // as a GPU is; otherwise all ranks of the machine share it
+};
+
+/// The cluster's GPU, this machine's, or the machine.
+Place place_of(const std::string& transport, const PrimitiveOptions& options) {
+  if (options.cluster) return {options.cluster->name, options.cluster->gpu.memory_bytes, true};
+  const bool on_gpus = comm::backend(transport).world == "gpu";
+  if (const auto gpu = on_gpus ? gpu_machine() : std::nullopt)
+    return {gpu->name, gpu->memory_bytes, true};
+  const Machine machine = this_machine();
+  return {machine.name(), machine.memory_bytes};
+}
+
 /// One rank of one transport.
 class RankPrimitives {
  public:
   RankPrimitives(const comm::Communicator& comm, const PrimitiveOptions& options, Stage stage,
-                 std::int64_t memory_bytes, Printer& printer)
+                 const Place& place, Printer& printer)
       : comm_(knowing_costs(comm, options, stage.transport)),
         options_(options),
         stage_(std::move(stage)),
-        memory_bytes_(memory_bytes),
+        place_(place),
         printer_(printer) {
     stage_.ranks_per_node = comm::Nodes(comm).largest();
   }
@@ -103,19 +121,19 @@ class RankPrimitives {
     constexpr int kBuffers = 10;  // the two that all share, and what the four rings have
     const bool pretended = options_.ranks_per_node > 0;  // all may be on one machine
     const int on_machine = pretended ? stage_.ranks : stage_.ranks_per_node;
-    const int ranks = options_.cluster ? 1 : on_machine;  // a GPU is simulated with its own memory
-    const std::int64_t memory = comm::all_reduce(comm_, memory_bytes_, comm::Reduction::min);
+    const int ranks = place_.of_a_rank ? 1 : on_machine;
+    const std::int64_t memory = comm::all_reduce(comm_, place_.memory_bytes, comm::Reduction::min);
     const double needed = 1.0 * kBuffers * ranks * static_cast<double>(bytes);
     if (needed <= static_cast<double>(memory)) return "";
     return concat(
         bytes, " bytes take up to ", std::ceil(needed / (1 << 30)), " GiB of buffers for ", ranks,
-        options_.cluster ? " rank; its GPU has " : " ranks; a machine here has ", memory >> 30);
+        place_.of_a_rank ? " rank; its GPU has " : " ranks; a machine here has ", memory >> 30);
   }
 
   comm::Communicator comm_;
   const PrimitiveOptions& options_;
   Stage stage_;
-  std::int64_t memory_bytes_;
+  const Place& place_;
   Printer& printer_;
 };
 
@@ -128,18 +146,14 @@ void time_here(const std::string& transport, int ranks, const PrimitiveOptions& 
   launch.ranks_per_node = options.ranks_per_node;
   if (options.deadline) launch.deadline = *options.deadline;
   const bool lends = options.hop == comm::Hop::reference;
-  const Machine machine = this_machine();
-  std::string place = machine.name();
-  std::int64_t memory_bytes = machine.memory_bytes;
+  const Place place = place_of(transport, options);
   if (options.cluster) {
     launch.cluster = std::make_shared<const comm::Cluster>(
         comm::without_empty_nodes(*options.cluster, ranks, options.ranks_per_node));
-    place = options.cluster->name;
-    memory_bytes = options.cluster->gpu.memory_bytes;
   }
-  const Stage stage{place, transport, lends ? "reference" : "copy", ranks};
+  const Stage stage{place.name, transport, lends ? "reference" : "copy", ranks};
   comm::launch(transport, launch, [&](const comm::Communicator& comm) {
-    RankPrimitives(comm, options, stage, memory_bytes, printer).time();
+    RankPrimitives(comm, options, stage, place, printer).time();
   });
 }
 
@@ -151,18 +165,8 @@ std::string time_on(const std::string& transport, int ranks, const PrimitiveOpti
       time_here(transport, ranks, options, printer);
       return "";
     }
-    std::exception_ptr failure;
-    processes.in_first([&] {
-      try {
-        time_here(transport, ranks, options, printer);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    });
-    return processes.told_by_first([&] {
-      if (failure) std::rethrow_exception(failure);
-      return std::string();
-    });
+    processes.in_first_or_throw([&] { time_here(transport, ranks, options, printer); });
+    return "";
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::invalid_argument) throw;
     return error.what();

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/primitives/labelled_chunks.hpp"
 
-#include "bench/primitives/labels.hpp"
-
 namespace ringspan::bench {
 
 LabelledChunks::LabelledChunks(const Setting& setting, const Sizes& sizes)
-    : rank_(setting.comm.rank()) {
+    : labels_(setting.comm), rank_(setting.comm.rank()) {
   const int size = setting.comm.size();
   std::int64_t sent = 0, received = 0;
   for (int peer = 0; peer < size; ++peer) {
@@ -24,12 +22,12 @@ std::int64_t LabelledChunks::bytes() const { return send_.back().offset + send_.
 std::int64_t LabelledChunks::checked(const std::function<void()>& exchange) const {
   const int size = static_cast<int>(send_.size());
   for (int peer = 0; peer < size; ++peer) {
-    write_labels(send_[peer], rank_, peer);
-    clear_labels(recv_[peer]);
+    labels_.write(send_[peer], rank_, peer);
+    labels_.clear(recv_[peer]);
   }
   exchange();
   std::int64_t wrong = 0;
-  for (int peer = 0; peer < size; ++peer) wrong += wrong_labels(recv_[peer], peer, rank_);
+  for (int peer = 0; peer < size; ++peer) wrong += labels_.wrong(recv_[peer], peer, rank_);
   return wrong;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "bench/primitives/labels.hpp"
 #include "bench/primitives/primitive.hpp"
 
 namespace ringspan::bench {
@@ -24,6 +25,7 @@ class LabelledChunks {
   std::int64_t checked(const std::function<void()>& exchange) const;
 
  private:
+  Labels labels_;
   int rank_;
   std::vector<comm::Slice> send_, recv_;  // [peer]
 };

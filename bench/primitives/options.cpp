@@ -70,7 +70,8 @@ std::string one_of(const OptionTexts& texts, std::string_view option, std::strin
 }
 
 /// One process simulates one cluster.
-std::optional<comm::Cluster> cluster(const OptionTexts& texts, const PrimitiveOptions& options) {
+std::optional<comm::Cluster> cluster(const OptionTexts& texts, const Clusters& clusters,
+                                     const PrimitiveOptions& options) {
   const auto& transports = options.transports;
   const bool given = texts.count("--cluster") > 0;
   const bool simulated =
@@ -81,14 +82,14 @@ std::optional<comm::Cluster> cluster(const OptionTexts& texts, const PrimitiveOp
   RINGSPAN_REQUIRE(!simulated || transports.size() == 1,
                    "--transport: simulated takes no other transport beside it");
   if (!given) return std::nullopt;
-  return read_cluster(text(texts, "--cluster", ""));
+  return clusters.at(text(texts, "--cluster", ""));
 }
 
 }  // namespace
 
 std::span<const OptionEntry> primitive_option_entries() { return kEntries; }
 
-PrimitiveOptions primitive_options(const OptionTexts& texts) {
+PrimitiveOptions primitive_options(const OptionTexts& texts, const Clusters& clusters) {
   using Format = PrimitiveOptions::Format;
   PrimitiveOptions options;
   if (texts.count("--primitive") > 0)
@@ -102,7 +103,7 @@ PrimitiveOptions primitive_options(const OptionTexts& texts) {
   options.ranks_per_node =
       single(texts, "--ranks-per-node", std::to_string(pretended), 0, kMostRanks);
   options.inner_ring = single(texts, "--inner-ring", "0", 0, kMostRanks);
-  options.cluster = cluster(texts, options);
+  options.cluster = cluster(texts, clusters, options);
   options.warmup = single(texts, "--warmup", simulated ? "0" : "3", 0, kMost);
   options.repeats = single(texts, "--repeats", simulated ? "1" : "20", 1, kMost);
   if (texts.count("--deadline") > 0)

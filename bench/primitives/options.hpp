@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/ask/cluster_file.hpp"
 #include "bench/ask/option.hpp"
 #include "comm/cluster.hpp"
 #include "comm/launch.hpp"
@@ -28,6 +29,6 @@ struct PrimitiveOptions {
 std::span<const OptionEntry> primitive_option_entries();
 
 /// Throws invalid_argument with one line that names the option, and lists the known values.
-PrimitiveOptions primitive_options(const OptionTexts& texts);
+PrimitiveOptions primitive_options(const OptionTexts& texts, const Clusters& clusters);
 
 }  // namespace ringspan::bench

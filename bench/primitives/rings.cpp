@@ -15,6 +15,7 @@ namespace {
 
 Operation ring(const Setting& setting, comm::Direction direction) {
   const comm::Communicator& comm = setting.comm;
+  const Labels labels(comm);
   const std::int64_t bytes = equal_part(setting, 1);
   const int rank = comm.rank();
   const int from = direction == comm::Direction::to_next ? comm.prev() : comm.next();
@@ -24,9 +25,9 @@ Operation ring(const Setting& setting, comm::Direction direction) {
     ring->finish();
   };
   return {bytes, bytes / kLabelBytes, hop, [=] {
-            write_labels(comm::whole(ring->begin()), rank, 0);
+            labels.write(comm::whole(ring->begin()), rank, 0);
             hop();
-            return wrong_labels(comm::whole(ring->block()), from, 0);
+            return labels.wrong(comm::whole(ring->block()), from, 0);
           }};
 }
 
@@ -39,6 +40,7 @@ Operation bidirectional_ring(const Setting& setting) {
   using Halves = comm::BidirectionalRing::Halves;
   constexpr int kFront = 0, kBack = 1;
   const comm::Communicator& comm = setting.comm;
+  const Labels labels(comm);
   const int rank = comm.rank(), next = comm.next(), prev = comm.prev();
   const std::int64_t half = equal_part(setting, 2);
   const Halves halves{half, half};
@@ -49,16 +51,17 @@ Operation bidirectional_ring(const Setting& setting) {
   };
   return {2 * half, 2 * half / kLabelBytes, hop, [=] {
             ring->begin();
-            write_labels(comm::whole(ring->front()), rank, kFront);
-            write_labels(comm::whole(ring->back()), rank, kBack);
+            labels.write(comm::whole(ring->front()), rank, kFront);
+            labels.write(comm::whole(ring->back()), rank, kBack);
             hop();
-            return wrong_labels(comm::whole(ring->front()), prev, kFront) +
-                   wrong_labels(comm::whole(ring->back()), next, kBack);
+            return labels.wrong(comm::whole(ring->front()), prev, kFront) +
+                   labels.wrong(comm::whole(ring->back()), next, kBack);
           }};
 }
 
 Operation double_ring(const Setting& setting) {
   const comm::Communicator& comm = setting.comm;
+  const Labels labels(comm);
   const int rank = comm.rank(), size = comm.size();
   const int inner = setting.inner_ring > 0 ? setting.inner_ring : comm::Nodes(comm).largest();
   const std::int64_t block = equal_part(setting, size);
@@ -77,9 +80,9 @@ Operation double_ring(const Setting& setting) {
             turn([] {});
           },
           [=] {
-            write_labels(comm::whole(ring->begin()), rank, 0);
+            labels.write(comm::whole(ring->begin()), rank, 0);
             std::int64_t wrong = 0;
-            turn([&] { wrong += wrong_labels(comm::whole(ring->block()), ring->owner(), 0); });
+            turn([&] { wrong += labels.wrong(comm::whole(ring->block()), ring->owner(), 0); });
             return wrong;
           }};
 }

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/commit.hpp"
 #include "bench/machine.hpp"
+#include "bench/rows/whole_file.hpp"
 #include "comm/all_to_all_choice.hpp"
 #include "comm/error.hpp"
 
@@ -19,6 +19,8 @@ namespace ringspan::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kWhat = "costs";  // begins what is said of the file
 
 std::vector<comm::BytesRange> ranges(const ProbedCosts& probed) {
   return comm::hierarchical_ranges(probed.costs, probed.nodes, probed.ranks_per_node);
@@ -107,14 +109,11 @@ void store_costs(const std::string& file, const ProbedCosts& probed) {
   } else {
     *same = entry;
   }
-  std::ofstream stream(file);
-  stream << list.dump(2) << '\n';
+  write_whole(kWhat, file, [&](std::ostream& stream) { stream << list.dump(2) << '\n'; });
 }
 
 void require_costs_file(const std::string& file) {
-  const bool there = std::filesystem::exists(file);
-  RINGSPAN_REQUIRE(std::ofstream(file, std::ios::app), "cannot write ", file);
-  if (!there) std::filesystem::remove(file);
+  require_writable(kWhat, file);
   read_list(file);
 }
 

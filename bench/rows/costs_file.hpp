@@ -11,6 +11,7 @@ namespace ringspan::bench {
 std::string summary(const ProbedCosts& probed);
 
 /// Puts them into a JSON file that holds a list of such, in place of older ones of the same ranks.
+/// What is in the file stays if that fails.
 void store_costs(const std::string& file, const ProbedCosts& probed);
 
 /// Throws invalid_argument if the file cannot be written or holds something else.

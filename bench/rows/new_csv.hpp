@@ -24,12 +24,15 @@ class NewCsv {
                      " exists; give another name");
     file_.open(path);
     RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path);
-    write(header);
+    try {
+      write(header);
+    } catch (const Error&) {
+      remove();
+      throw;
+    }
   }
   ~NewCsv() {
-    if (path_.empty() || any_) return;
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
+    if (!path_.empty() && !any_) remove();
   }
   NewCsv(const NewCsv&) = delete;
   NewCsv& operator=(const NewCsv&) = delete;
@@ -41,6 +44,11 @@ class NewCsv {
   }
 
  private:
+  void remove() const {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+
   void write(const Fields& fields) {
     file_ << csv_line(fields) << std::flush;
     if (!file_) throw Error(ErrorKind::system, concat("--csv: cannot write ", path_));

@@ -18,7 +18,6 @@
 #include <string>
 #include <system_error>
 
-#include "bench/ask/cluster_file.hpp"
 #include "bench/interrupt.hpp"
 #include "bench/run/simulate.hpp"
 #include "bench/run/simulation_text.hpp"
@@ -170,10 +169,6 @@ Measurement simulate_apart(const Point& point, const MeasureOptions& options,
     if (!end.empty()) throw Error(ErrorKind::system, concat("the simulation's process ", end));
   }
   return joined(measurement(halves[0].outcome), measurement(halves[1].outcome));
-}
-
-Measurement simulate_apart(const Point& point, const MeasureOptions& options) {
-  return simulate_apart(point, options, read_cluster(point.cluster));
 }
 
 }  // namespace ringspan::bench

@@ -12,12 +12,9 @@ namespace ringspan::bench {
 
 /// simulate() in copies of this process, one for each half of the modes: a simulation needs a fresh
 /// one, and what goes wrong in it stays there. Throws what refused or ended the point: aborted
-/// after
-/// --point-timeout or Ctrl-C, system if the process dies. Without a cluster it is the one that the
-/// point names.
+/// after --point-timeout or Ctrl-C, system if the process dies.
 Measurement simulate_apart(const Point& point, const MeasureOptions& options,
                            const comm::Cluster& cluster);
-Measurement simulate_apart(const Point& point, const MeasureOptions& options);
 
 /// No copy is started while another thread holds it. Copies have none of the other threads, so that
 /// a lock which one of these has is never released in them: hold it while a library may have one.

@@ -4,19 +4,15 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
-#include <exception>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include "bench/commit.hpp"
 #include "bench/gpu_machine.hpp"
 #include "bench/hosts.hpp"
 #include "bench/rows/csv_columns.hpp"
+#include "bench/rows/whole_file.hpp"
 #include "bench/run/measure.hpp"
 #include "bench/run/require_memory.hpp"
 #include "bench/sweep.hpp"
@@ -46,34 +42,11 @@ Timeline recorded(const TraceOptions& options, const Point& point) {
   return record_simulated(point, options.measure, options.axes.clusters.at(point.cluster));
 }
 
-/// Where the trace grows until it is whole and takes the place of `file`, so that a full disk
-/// leaves an earlier one as it was. A pipe, a device or a link, such as /dev/stdout, is written to
-/// directly.
-std::string growing(const std::string& file) {
-  const auto type = std::filesystem::symlink_status(file).type();
-  const bool direct = std::filesystem::exists(file) && type != std::filesystem::file_type::regular;
-  return direct ? file : file + ".tmp";
-}
-
-void require_writable(const std::string& file) {
-  const bool there = std::filesystem::exists(file);
-  RINGSPAN_REQUIRE(std::ofstream(file, std::ios::app), "--output: cannot write ", file, ": ",
-                   std::generic_category().message(errno));
-  if (!there) std::filesystem::remove(file);  // it may come to nothing
-}
-
 void write(const std::string& output, const Timeline& timeline, const Point& point,
            const Machine& machine) {
-  const std::string file = growing(output);
-  std::ofstream stream(file);
-  write_chrome_trace(stream, timeline, about(point, machine));
-  stream.close();
-  std::error_code error;
-  if (stream && file != output) std::filesystem::rename(file, output, error);
-  if (!stream || error) {
-    if (file != output) std::filesystem::remove(file, error);
-    throw Error(ErrorKind::system, concat("--output: cannot write ", output));
-  }
+  write_whole("--output", output, [&](std::ostream& stream) {
+    write_chrome_trace(stream, timeline, about(point, machine));
+  });
   spdlog::info("{}: {} of {} ranks, {:.4g} ms, world '{}'; open it in ui.perfetto.dev", output,
                point.schedule, point.ranks, timeline.seconds * 1e3,
                comm::backend(point.transport).world);
@@ -91,25 +64,16 @@ int trace(const TraceOptions& options, const Processes& processes) {
   processes.told_by_first([&] {  // of machines of unequal memory, too
     if (!point.simulated())
       require_memory(point, hosts, point.device == "cuda" ? gpu_machine() : std::nullopt);
-    require_writable(options.output);
-    require_writable(growing(options.output));
+    require_writable("--output", options.output);
     return std::string();
   });
   Timeline timeline;
-  std::exception_ptr failure;
   if (comm::ranks_are_processes(comm::backend(point.transport))) {
     timeline = recorded(options, point);
   } else {
-    processes.in_first([&] {
-      try {
-        timeline = recorded(options, point);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    });
+    processes.in_first_or_throw([&] { timeline = recorded(options, point); });
   }
   processes.told_by_first([&] {
-    if (failure) std::rethrow_exception(failure);
     write(options.output, timeline, point, hosts.machine());
     return std::string();
   });

@@ -44,7 +44,7 @@ std::span<const OptionEntry> trace_option_entries() {
   return entries;
 }
 
-TraceOptions trace_options(OptionTexts texts) {
+TraceOptions trace_options(OptionTexts texts, const Clusters& clusters) {
   for (const std::string_view option : kOfSweepsOnly) {
     RINGSPAN_REQUIRE(texts.find(option) == texts.end(), option, ": belongs to sweeps");
   }
@@ -54,7 +54,7 @@ TraceOptions trace_options(OptionTexts texts) {
   RINGSPAN_REQUIRE(!options.output.empty(), kOutput.name, ": the file name is empty");
   texts.try_emplace("--schedule", "zigzag");
   texts.try_emplace("--ranks", "2");
-  SweepOptions sweep = sweep_options(texts);
+  SweepOptions sweep = sweep_options(texts, clusters);
   for (const auto& axis : sweep.axes.names) require_one(axis.option, axis.values);
   for (const auto& axis : sweep.axes.numbers) require_one(axis.option, axis.values);
   if (texts.count("--model") > 0) require_one("--model", sweep.axes.models);

@@ -20,6 +20,6 @@ struct TraceOptions {
 std::span<const OptionEntry> trace_option_entries();
 
 /// Throws invalid_argument with one line that names the option.
-TraceOptions trace_options(OptionTexts texts);
+TraceOptions trace_options(OptionTexts texts, const Clusters& clusters);
 
 }  // namespace ringspan::bench

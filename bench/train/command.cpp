@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -194,22 +193,6 @@ NewCsv::Fields fields(const TrainOptions& options, const TrainedStep& step,
           std::to_string(step.sent_bytes)};
 }
 
-/// In the first process, while the others wait; all of them throw what it throws.
-void in_first(const Processes& processes, const std::function<void()>& body) {
-  std::exception_ptr failure;
-  processes.in_first([&] {
-    try {
-      body();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  });
-  processes.told_by_first([&] {
-    if (failure) std::rethrow_exception(failure);
-    return std::string();
-  });
-}
-
 }  // namespace
 
 int train(const TrainOptions& options, const Processes& processes) {
@@ -230,12 +213,12 @@ int train(const TrainOptions& options, const Processes& processes) {
   const Printer printer(options);
   std::vector<TrainedStep> many, one;
   const auto here = [&](const std::function<void()>& body) {
-    process ? body() : in_first(processes, body);
+    process ? body() : processes.in_first_or_throw(body);
   };
   here([&] { require_possible_on(options.transport, options); });
   // One rank goes first, so that every row is whole when it is written.
   if (options.compare) {
-    in_first(processes, [&] {
+    processes.in_first_or_throw([&] {
       train_on("threads", alone(options), text,
                [&](const TrainedStep& step) { one.push_back(step); });
     });

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,16 +71,14 @@ int validate(const ValidateOptions& options) {
   }
   RINGSPAN_REQUIRE(!chosen.empty(), "--published: no row belongs to a table that can be predicted");
 
-  std::unique_ptr<ValidationCsv> csv;
-  if (!options.csv.empty()) csv = std::make_unique<ValidationCsv>(options.csv);
-  catch_interrupt();
+  ValidationCsv csv(options.csv);
   Simulator described(Simulator::Model::described), naive(Simulator::Model::naive);
   try {
     for (auto& [entry, table] : chosen) {
       const Validation validation = validate(*entry, std::move(table), described, naive);
       fmt::print("{}\n", summary(validation));
       std::fflush(stdout);
-      if (csv) csv->append(validation);
+      csv.append(validation);
     }
   } catch (const Error&) {
     if (interrupted()) return kExitInterrupted;  // finished tables are kept
@@ -89,7 +86,7 @@ int validate(const ValidateOptions& options) {
   }
   if (options.tables.empty() && !rows.others.empty()) {
     fmt::print("in no table:\n{}", summary(rows.others));
-    if (csv) csv->append(rows.others);
+    csv.append(rows.others);
   }
   return kExitOk;
 }

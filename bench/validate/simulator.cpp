@@ -28,9 +28,11 @@ comm::Cluster naive(comm::Cluster cluster) {
 
 }  // namespace
 
-comm::Cluster Simulator::cluster(const std::string& name) const {
+const comm::Cluster& Simulator::cluster(const std::string& name) {
+  if (const auto found = clusters_.find(name); found != clusters_.end()) return found->second;
   const comm::Cluster described = read_cluster(name);
-  return model_ == Model::naive ? naive(described) : described;
+  return clusters_.emplace(name, model_ == Model::naive ? naive(described) : described)
+      .first->second;
 }
 
 const Measurement& Simulator::measure(const Point& point, const Change& change) {

@@ -41,8 +41,8 @@ class Simulator {
 
   Model model() const { return model_; }
 
-  /// A cluster that comes with the program, or a file, as this model has it.
-  comm::Cluster cluster(const std::string& name) const;
+  /// A cluster that comes with the program, or a file, as this model has it; read once.
+  const comm::Cluster& cluster(const std::string& name);
 
   /// Kernels run `attention_speed` times as fast as published curves say. What a point leaves open
   /// is filled in as for a sweep. Where others send K and V as two messages, each gets channels by
@@ -75,6 +75,7 @@ class Simulator {
   double slowness(const Calibration& calibration, double attention_speed);
 
   Model model_;
+  std::map<std::string, comm::Cluster> clusters_;  // by name
   std::map<std::pair<Point, Change>, Measurement> measured_;
 };
 

@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "bench/commit.hpp"
-#include "bench/rows/csv_line.hpp"
-#include "comm/error.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -20,39 +17,28 @@ double rounded(double error) { return std::round(error * 1e6) / 1e6 + 0.0; }
 
 }  // namespace
 
-ValidationCsv::ValidationCsv(const std::string& path) : path_(path) {
-  std::error_code ignored;
-  RINGSPAN_REQUIRE(!std::filesystem::exists(path, ignored), "--csv: ", path,
-                   " exists; give another name");
-  file_.open(path);
-  RINGSPAN_REQUIRE(file_, "--csv: cannot write ", path);
-  append({"system", "figure", "row", "metric", "published", "simulated", "naive", "error",
-          "naive_error", "mark", "reason", "commit", "table"});
-}
+ValidationCsv::ValidationCsv(const std::string& path)
+    : file_(path, {"system", "figure", "row", "metric", "published", "simulated", "naive", "error",
+                   "naive_error", "mark", "reason", "commit", "table"}) {}
 
 void ValidationCsv::append(const Validation& validation) {
   for (const ValidatedFigure& figure : validation.figures) {
     const auto off = [&](double predicted) {
       return text(rounded(error({"", figure.published, predicted}, validation.entry.absolute)));
     };
-    append({figure.name.system, figure.name.figure, figure.name.row, figure.metric,
-            text(figure.published), text(figure.simulated), text(figure.naive),
-            off(figure.simulated), off(figure.naive), std::string(name(figure.mark)), "", kCommit,
-            std::string(validation.entry.name)});
+    file_.append({figure.name.system, figure.name.figure, figure.name.row, figure.metric,
+                  text(figure.published), text(figure.simulated), text(figure.naive),
+                  off(figure.simulated), off(figure.naive), std::string(name(figure.mark)), "",
+                  kCommit, std::string(validation.entry.name)});
   }
   append(validation.omissions, validation.entry.name);
 }
 
 void ValidationCsv::append(std::span<const Omission> omissions, std::string_view table) {
   for (const Omission& omission : omissions) {
-    append({omission.name.system, omission.name.figure, omission.name.row, "", "", "", "", "", "",
-            "", omission.reason, kCommit, std::string(table)});
+    file_.append({omission.name.system, omission.name.figure, omission.name.row, "", "", "", "", "",
+                  "", "", omission.reason, kCommit, std::string(table)});
   }
-}
-
-void ValidationCsv::append(const std::vector<std::string>& fields) {
-  file_ << csv_line(fields) << std::flush;
-  if (!file_) throw Error(ErrorKind::system, concat("cannot write ", path_));
 }
 
 }  // namespace ringspan::bench

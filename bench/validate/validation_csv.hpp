@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "bench/rows/new_csv.hpp"
 #include "bench/validate/validation.hpp"
 
 namespace ringspan::bench {
 
-/// A CSV with a row for each figure, predicted or not.
+/// A CSV with a row for each figure, predicted or not; none where the path is empty.
 class ValidationCsv {
  public:
   /// Throws invalid_argument if there is such a file already, or it cannot be written.
@@ -22,10 +21,7 @@ class ValidationCsv {
   void append(std::span<const Omission> omissions, std::string_view table = "");
 
  private:
-  void append(const std::vector<std::string>& fields);
-
-  std::string path_;
-  std::ofstream file_;
+  NewCsv file_;
 };
 
 }  // namespace ringspan::bench

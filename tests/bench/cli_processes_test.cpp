@@ -209,6 +209,45 @@ TEST_F(CliProcessesTest, AMeshOfTrainingIsForAllOfThem) {
   EXPECT_EQ(occurrences(trained.out, "largest difference: "), 1) << trained.out;
 }
 
+// The others have a folder of their own.
+TEST_F(CliProcessesTest, OnlyTheFirstReadsClusterFiles) {
+  use(2);
+  std::filesystem::create_directory(path("elsewhere"));
+  write("mine.toml", "like = \"h800\"\nnodes = 2\n");
+  launcher_.insert(launcher_.end(), {"/bin/sh", "-c",
+                                     "[ $OMPI_COMM_WORLD_RANK = 0 ] && cd \"$0\" || cd "
+                                     "\"$0/elsewhere\"; exec \"$@\"",
+                                     folder_});
+  const std::vector<std::vector<std::string>> commands{
+      {"sweep", "--transport", "simulated,mpi", "--schedule", "zigzag", "--ranks", "2", "--heads",
+       "8", "--seq", "1Ki", "--repeats", "1"},
+      {"trace", "--transport", "simulated", "--heads", "8", "--seq", "1Ki"},
+      {"primitives", "--primitive", "broadcast", "--bytes", "1Ki"},
+      {"plan", "--heads", "1", "--head-dim", "64", "--layers", "1", "--seq", "1Ki", "--ranks",
+       "1"}};
+  for (std::vector<std::string> words : commands) {
+    words.insert(words.end(), {"--cluster", "./mine.toml"});
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.status, 0) << words[0] << ": " << outcome.err;
+    words.back() = "./yours.toml";
+    const Outcome refused = run(words);
+    EXPECT_EQ(refused.status, 2) << words[0];
+    EXPECT_EQ(occurrences(refused.err, "--cluster: cannot read ./yours.toml"), 1) << refused.err;
+  }
+}
+
+TEST_F(CliProcessesTest, TheOthersWaitForWhatTheFirstDoesAlone) {
+  use(2);
+  setenv("RINGSPAN_TIMEOUT_S", "1", 1);
+  const Outcome measured = run({"memory", "--measured", "--seq", "2Ki", "--ranks", "1"});
+  EXPECT_EQ(measured.status, 0) << measured.err;
+  EXPECT_EQ(occurrences(measured.out, "measured: 2048 tokens"), 1);
+  const Outcome refused = run({"validate", "--published", path("none.csv")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(occurrences(refused.err, "none.csv"), 1) << refused.err;
+  unsetenv("RINGSPAN_TIMEOUT_S");
+}
+
 TEST_F(CliProcessesTest, PrimitivesAreTimedTogetherAndPrintedOnce) {
   use(3);
   const Outcome outcome =

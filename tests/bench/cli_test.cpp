@@ -212,6 +212,24 @@ TEST_F(GpuCliTest, ASweepOfAnEmulatedGpuIsCheckedAndSaysWhatItRanOn) {
   }
 }
 
+// More elements than are copied to a GPU at once.
+TEST_F(GpuCliTest, PrimitivesLabelTheMemoryOfGpus) {
+  emulate(3);
+  const Outcome outcome =
+      run({"primitives", "--transport", "nccl,cuda_ipc", "--ranks", "2,3", "--bytes", "4Ki,3Mi",
+           "--repeats", "1", "--warmup", "0", "--format", "csv"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  int rows = 0;
+  for (; std::getline(lines, line); ++rows) {
+    EXPECT_THAT(line, testing::StartsWith("Emulated GPU (sm_90),"));
+    EXPECT_THAT(line, testing::EndsWith(",0,ok"));
+  }
+  EXPECT_EQ(rows, 2 * 2 * (13 * 2 + 1)) << outcome.out;
+}
+
 TEST_F(GpuCliTest, ADeviceThatATransportDoesNotReachIsARowWithTheRule) {
   emulate(2);
   const Outcome outcome =

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "comm/error.hpp"
+#include "tests/bench/file_limit.hpp"
 
 namespace ringspan::bench {
 
@@ -37,6 +38,13 @@ class CommandTest : public testing::Test {
     std::ostringstream text;
     text << std::ifstream(path(name)).rdbuf();
     return text.str();
+  }
+  /// Their names.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      names.push_back(entry.path().filename());
+    return names;
   }
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name)) << text;
@@ -68,6 +76,12 @@ class CommandTest : public testing::Test {
   }
 
   Outcome run(const std::vector<std::string>& arguments) const { return finish(start(arguments)); }
+
+  /// As if the disk were full: no file of the command can grow beyond so many bytes.
+  Outcome run_with_files_up_to(rlim_t bytes, const std::vector<std::string>& arguments) const {
+    const FileLimit limit(bytes);
+    return run(arguments);
+  }
 
   /// `sweep` of a few tokens, with more arguments.
   Outcome tiny(std::vector<std::string> more) const {

@@ -23,7 +23,7 @@ TEST(ConfigFileTest, NumbersKeepAllTheirDigits) {
   EXPECT_EQ(texts.at("--softcap"), "1e-12");
   EXPECT_EQ(texts.at("--seed"), "9007199254740993");
   EXPECT_EQ(texts.at("--seq"), "64,1Ki:4Ki:x2");
-  EXPECT_EQ(sweep_options(texts).measure.softmax_scale, 0.08838834764831845);
+  EXPECT_EQ(sweep_options(texts, {}).measure.softmax_scale, 0.08838834764831845);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "comm/error.hpp"
+#include "tests/bench/file_limit.hpp"
 
 namespace ringspan::bench {
 namespace {
@@ -75,6 +76,14 @@ TEST_F(CostsFileTest, RefusesFilesOfOtherThings) {
     EXPECT_EQ(text(), other);
   }
   EXPECT_THROW(require_costs_file("/nowhere/costs.json"), Error);
+}
+
+TEST_F(CostsFileTest, KeepsWhatItHoldsOnAFullDisk) {
+  store_costs(file_, kSlowNetwork);
+  const std::string before = text();
+  const FileLimit full(static_cast<rlim_t>(before.size()));
+  EXPECT_THROW(store_costs(file_, {"threads", 2, 1, 2, kSlowNetwork.costs}), Error);
+  EXPECT_EQ(text(), before);
 }
 
 TEST(SummaryTest, SaysWhereHierarchicalPays) {

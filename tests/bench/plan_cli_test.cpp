@@ -56,6 +56,16 @@ TEST_F(PlanCliTest, WhatWasNotSimulatedInTimeIsNoAnswer) {
   EXPECT_THAT(outcome.out, HasSubstr("ring 512 (zigzag) may fit; it was not simulated"));
 }
 
+// A bound of each of them takes a good part of a second.
+TEST_F(PlanCliTest, TimeThatDoesNotSufficeForBoundsSaysHowFarItWent) {
+  const Outcome outcome = run({"plan", "--cluster", "h800", "--model", "llama3-8b", "--seq", "1Mi",
+                               "--ranks", "1024", "--time-limit", "1"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, testing::ContainsRegex("--time-limit: after 1 s only [0-9]+ of 40 mixes "
+                                                  "have a lower bound, .*; give more seconds"));
+}
+
 TEST_F(PlanCliTest, SaysTheSameAgain) {
   const Words words{"plan", "--cluster",  "h800", "--seq",    "32Ki", "--heads",
                     "8",    "--head-dim", "64",   "--layers", "2"};

@@ -56,31 +56,48 @@ TEST(BandwidthTest, IsBytesBySeconds) {
 
 TEST(LabelsTest, TellSourceDestinationPlaceAndLoss) {
   comm::launch("threads", {}, [](const comm::Communicator& comm) {
+    const Labels labels(comm);
     const comm::Slice slice = comm::whole(comm.device().allocate(1000 * kLabelBytes));
-    write_labels(slice, 3, 5);
-    EXPECT_EQ(wrong_labels(slice, 3, 5), 0);
-    EXPECT_EQ(wrong_labels(slice, 4, 5), 1000);
-    EXPECT_EQ(wrong_labels(slice, 3, 4), 1000);
-    write_labels(slice, 3, 5, 1);
-    EXPECT_EQ(wrong_labels(slice, 3, 5), 1000);
-    clear_labels(slice);
-    EXPECT_EQ(wrong_labels(slice, 3, 5), 1000);
+    labels.write(slice, 3, 5);
+    EXPECT_EQ(labels.wrong(slice, 3, 5), 0);
+    EXPECT_EQ(labels.wrong(slice, 4, 5), 1000);
+    EXPECT_EQ(labels.wrong(slice, 3, 4), 1000);
+    labels.write(slice, 3, 5, 1);
+    EXPECT_EQ(labels.wrong(slice, 3, 5), 1000);
+    labels.clear(slice);
+    EXPECT_EQ(labels.wrong(slice, 3, 5), 1000);
+  });
+}
+
+TEST(LabelsTest, TellThePlaceOfManyElements) {
+  constexpr std::int64_t kCount = 1'000'000;
+  comm::launch("threads", {}, [](const comm::Communicator& comm) {
+    const Labels labels(comm);
+    const comm::Slice slice = comm::whole(comm.device().allocate(kCount * kLabelBytes));
+    labels.write(slice, 3, 5);
+    EXPECT_EQ(labels.wrong(slice, 3, 5), 0);
+    const std::int64_t half = slice.bytes() / 2;
+    labels.clear(comm::slice(slice.buffer, half, half));
+    EXPECT_EQ(labels.wrong(slice, 3, 5), kCount / 2);
+    labels.write(comm::slice(slice.buffer, half, half), 3, 5, kCount / 2);
+    EXPECT_EQ(labels.wrong(slice, 3, 5), 0);
   });
 }
 
 TEST(LabelsTest, SumsAreExactForAllRanksThatMayBeAskedFor) {
   constexpr int kRanks = 4096;
   comm::launch("threads", {}, [](const comm::Communicator& comm) {
+    const Labels labels(comm);
     const comm::Slice sum = comm::whole(comm.device().allocate(64 * kLabelBytes));
     const comm::Slice part = comm::whole(comm.device().allocate(64 * kLabelBytes));
-    write_labels(sum, 0, 0, 7);
+    labels.write(sum, 0, 0, 7);
     for (int source = 1; source < kRanks; ++source) {
-      write_labels(part, source, 0, 7);
+      labels.write(part, source, 0, 7);
       comm.device().reduce(sum, part, comm::Element::f32, comm::Reduction::sum);
     }
-    EXPECT_EQ(wrong_sums(sum, kRanks, 7), 0);
-    EXPECT_EQ(wrong_sums(sum, kRanks - 1, 7), 64);
-    EXPECT_EQ(wrong_sums(sum, kRanks, 8), 64);
+    EXPECT_EQ(labels.wrong_sums(sum, kRanks, 7), 0);
+    EXPECT_EQ(labels.wrong_sums(sum, kRanks - 1, 7), 64);
+    EXPECT_EQ(labels.wrong_sums(sum, kRanks, 8), 64);
   });
 }
 

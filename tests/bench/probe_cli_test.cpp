@@ -39,6 +39,14 @@ TEST_F(ProbeCommandTest, WritesAClusterOfWhatItMeasured) {
   EXPECT_GT(cluster.network.adapter_bytes_per_second, 0);
 }
 
+TEST_F(ProbeCommandTest, AClusterThatCannotBeWrittenWholeIsAFailure) {
+  const Outcome outcome = run_with_files_up_to(
+      1024, {"probe", "--ranks", "2", "--seconds", "0.1", "--cluster", path("mine.toml")});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("--cluster: cannot write " + path("mine.toml")));
+  EXPECT_EQ(files().size(), 2u) << "out and err";
+}
+
 TEST_F(ProbeCommandTest, RefusesBadInputWithOneLineBeforeItMeasures) {
   expect_refused({"probe", "--ranks", "0"}, "--ranks");
   expect_refused({"probe", "--ranks", "1,2"}, "--ranks: takes one value");

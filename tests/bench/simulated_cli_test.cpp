@@ -190,6 +190,20 @@ TEST_F(SimulatedCliTest, WhatDoesNotFitIntoAGpuSaysSo) {
   EXPECT_NE(cell(rows.at(0), "median_s"), "");
 }
 
+// Of 60 points, which take a second together.
+TEST_F(SimulatedCliTest, AClusterFileIsReadOnce) {
+  write("mine.toml", "like = \"h800\"\n");
+  const pid_t child = start({"sweep", "--transport", "simulated", "--cluster", path("mine.toml"),
+                             "--seq", "1Ki:10Ki:+1Ki", "--ranks", "2", "--csv", path("a.csv")});
+  for (int i = 0; i < 2000 && text("a.csv").empty(); ++i) usleep(5000);
+  std::filesystem::remove(path("mine.toml"));
+  const Outcome outcome = finish(child);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Cells> rows = read_csv(path("a.csv"));
+  EXPECT_EQ(rows.size(), 60u);
+  for (const Cells& row : rows) EXPECT_EQ(cell(row, "status"), "ok");
+}
+
 TEST_F(SimulatedCliTest, ClustersThatCannotHoldTheRanksAreRefused) {
   write("small.toml", "like = \"h800\"\nnodes = 2\n");
   const std::vector<Cells> rows =

@@ -2,10 +2,8 @@
 // `ringspan trace` as its users meet it: a file that viewers of traces understand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -198,19 +196,19 @@ TEST_F(TraceCliTest, BadInputIsRefusedInOneLine) {
 
 TEST_F(TraceCliTest, WhatCannotBeWrittenWholeLeavesAnEarlierTraceAsItWas) {
   write("t.json", "earlier");
-  rlimit files{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &files), 0);
-  const rlimit small{1024, files.rlim_max};  // as if the disk were full behind the first KiB
-  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
-  setrlimit(RLIMIT_FSIZE, &small);
-  const pid_t child = start({"trace", "-o", path("t.json"), "--seq", "64", "--heads", "2"});
-  setrlimit(RLIMIT_FSIZE, &files);
-  std::signal(SIGXFSZ, previous);
-  const Outcome outcome = finish(child);
+  const Outcome outcome =
+      run_with_files_up_to(1024, {"trace", "-o", path("t.json"), "--seq", "64", "--heads", "2"});
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(concat("--output: cannot write ", path("t.json"))));
   EXPECT_EQ(text("t.json"), "earlier");
-  EXPECT_FALSE(std::filesystem::exists(path("t.json.tmp")));
+  EXPECT_EQ(files().size(), 3u) << "out, err and t.json";
+}
+
+TEST_F(TraceCliTest, NoOtherFileIsLostOrLeft) {
+  write("t.json.tmp", "mine");
+  EXPECT_EQ(run({"trace", "-o", path("t.json"), "--seq", "64", "--heads", "2"}).status, 0);
+  EXPECT_EQ(text("t.json.tmp"), "mine");
+  EXPECT_EQ(files().size(), 4u) << "out, err, t.json and t.json.tmp";
 }
 
 TEST_F(TraceCliTest, WhatIsNoRegularFileIsWrittenAsItIs) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <map>
 #include <string>
 #include <vector>
@@ -103,6 +104,17 @@ TEST_F(ValidateCliTest, WhatATrainingRunMayNotDoIsTheReasonToLeaveItOut) {
   EXPECT_THAT(rows["mine.csv:2"]["reason"],
               HasSubstr("tensor-parallel degree 36: 32 heads are not a multiple of it"));
   EXPECT_THAT(outcome_.out, ContainsRegex("0\\.[0-9]+ times as fast as alone \\(naive model: 0"));
+}
+
+TEST_F(ValidateCliTest, AnInterruptBeforeTheFirstTableLeavesNoFile) {
+  write("long.csv", kHeader + concat("Mine,F1,A100,1024,op,8,8,64,,1M,1,causal,ulysses=1 "
+                                     "ring=1024,iter/s basic fwd,900,,\n"));
+  const pid_t child = start({"validate", "--published", path("long.csv"), "--csv", path("a.csv")});
+  for (int i = 0; i < 2000 && !std::filesystem::exists(path("a.csv")); ++i) usleep(5000);
+  usleep(200'000);  // into the simulation
+  kill(child, SIGINT);
+  EXPECT_EQ(finish(child).status, 130);
+  EXPECT_FALSE(std::filesystem::exists(path("a.csv")));
 }
 
 TEST_F(ValidateCliTest, BadInputGetsOneLine) {

@@ -85,6 +85,19 @@ class LaunchScriptsTest(unittest.TestCase):
         expected = ["pmix", "--kill-on-bad-exit=0", "--wait=150", "--cpu-bind=cores"]
         self.assertEqual(run.stdout.splitlines(), expected + [str(SCRIPTS / "bind_rank"), "sweep", "a b"])
 
+    def test_srun_waits_by_the_deadline_of_the_command_where_that_is_longer(self):
+        self.play("srun", ONE_ARGUMENT_A_LINE)
+        job = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(SCRIPTS.parent)}
+        for given, expected in (
+            (("--deadline", "600"), "--wait=660"),
+            (("--deadline=1e3",), "--wait=1060"),
+            (("--deadline", "5"), "--wait=120"),
+            (("--deadline",), "--wait=120"),  # which the command refuses
+        ):
+            with self.subTest(given=given):
+                run = self.script("launch_slurm", "ringspan", "sweep", *given, **job)
+                self.assertEqual(run.stdout.splitlines()[1], expected)
+
     def test_local_ranks_take_the_gpus_in_turn_and_the_cores_beside_them(self):
         devices = sorted(Path("/sys/bus/pci/devices").glob("0000:*"))
         if not devices:
@@ -103,6 +116,13 @@ class LaunchScriptsTest(unittest.TestCase):
                 self.assertEqual((gpu, run.stderr), (expected, ""))
                 self.assertLessEqual(near & here, cores(bound.split()[1]))
                 self.assertLessEqual(cores(bound.split()[1]), near)
+
+    def test_the_launcher_of_ranks_knows_them_better_than_the_job_it_runs_in(self):
+        self.play_gpus(["?"] * 2)
+        show = ("sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        for launcher in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"):
+            both = {launcher: "1", "SLURM_LOCALID": "0"}  # one task of Slurm starts all ranks
+            self.assertEqual(self.script("bind_rank", *show, **both).stdout, "1\n", launcher)
 
     def test_a_rank_takes_only_gpus_that_the_job_has(self):
         self.play_gpus(["?"] * 8)

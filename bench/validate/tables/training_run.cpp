@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostGpus = 1 << 20;
 
 /// Whose GPUs multiply at that speed.
-comm::Cluster cluster_for(const TrainingRun& run, double speed, const Simulator& simulator) {
+comm::Cluster cluster_for(const TrainingRun& run, double speed, Simulator& simulator) {
   comm::Cluster cluster = simulator.cluster(run.cluster);
   const std::int64_t gpus = run.config.gpus(), in_node = cluster.gpus_per_node;
   cluster.nodes = static_cast<int>((gpus + in_node - 1) / in_node);
