@@ -8,6 +8,7 @@
 #include <csignal>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
@@ -84,6 +85,31 @@ TEST_P(StreamProcessesTest, NamesAProcessThatIsKilled) {
   EXPECT_EQ(statuses[0], 0);
   EXPECT_TRUE(WIFSIGNALED(statuses[1]));
   EXPECT_EQ(statuses[2], 0);
+}
+
+TEST_P(StreamProcessesTest, NamesAProcessThatIsKilledToAHostThatWaitsByOtherMeans) {
+  const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
+    const auto error = failure_of(
+        {.ranks = 2, .deadline = 15, .bootstrap = bootstrap}, [](const Communicator& comm) {
+          const Slice out = whole(comm.device().allocate(kBytes)),
+                      in = whole(comm.device().allocate(kBytes));
+          pass_on(comm, out, in).wait();
+          comm.device().synchronize(comm.deadline());
+          if (comm.rank() == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the other has posted
+            kill(getpid(), SIGKILL);
+          }
+          pass_on(comm, out, in).wait();
+          const auto end = Clock::now() + std::chrono::seconds(10);
+          while (!test::compute_stream(comm).idle())  // as cuStreamSynchronize
+            require(Clock::now() < end, "the stream does not end");
+        });
+    require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
+            error ? error->what() : "no error");
+    require(std::string(error->what()).find("rank 1 is gone: its process") == 0, error->what());
+  });
+  EXPECT_EQ(statuses[0], 0);
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
 }
 
 TEST_P(StreamProcessesTest, EndsWaitsForAProcessThatStops) {
