@@ -46,12 +46,12 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Starts a batch and returns at once; receives are posted first. Between two ranks of a group,
-  /// messages match in the order posted; nothing is assumed about buffering. Every rank of the
-  /// group posts every operation, with empty lists if it has nothing to send, and under the same
-  /// name: sizes and names of a matched pair must agree. Self-messages, zero bytes and several
-  /// messages per pair are ordinary. Slices are taken over (moved from): a sender that keeps no
-  /// handle of a lent buffer gives it away.
+  /// Starts a batch and returns at once, but for NCCL's first message between two ranks (gpus.md);
+  /// receives are posted first. Between two ranks of a group, messages match in the order posted;
+  /// nothing is assumed about buffering. Every rank of the group posts every operation, with empty
+  /// lists if it has nothing to send, and under the same name: sizes and names of a matched pair
+  /// must agree. Self-messages, zero bytes and several messages per pair are ordinary. Slices are
+  /// taken over (moved from): a sender that keeps no handle of a lent buffer gives it away.
   virtual Request post(std::string_view operation, std::span<Send> sends,
                        std::span<Recv> recvs) = 0;
 

@@ -3,6 +3,7 @@
 // Where ranks are threads of one process, a GPU reads and writes the others' memory by its
 // addresses; where they are processes, what they export to each other.
 #include <algorithm>
+#include <vector>
 
 #include "comm/transports/cuda_ipc/connection.hpp"
 #include "comm/transports/processes/agreement.hpp"
@@ -13,24 +14,29 @@ namespace ringspan::comm {
 namespace cuda_ipc {
 namespace {
 
-// The GPUs that the ranks have must reach each other's memory.
-void require_reach(const cuda::Api& cuda, int ranks) {
-  const int gpus = std::min(cuda::device_count(cuda), ranks);
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    for (int peer = 0; peer < gpus; ++peer) {
-      int reaches = gpu == peer;
-      if (!reaches)
-        cuda::check(cuda, cuda.can_access_peer(&reaches, gpu, peer), "cuDeviceCanAccessPeer");
-      if (!reaches)
-        throw Error(ErrorKind::not_available, concat("cuda_ipc: GPU ", gpu, " does not reach GPU ",
-                                                     peer, "'s memory; use nccl or ucx"));
-    }
-  }
+void require_reach(const cuda::Api& cuda, cuda::Ordinal gpu, cuda::Ordinal peer) {
+  int reaches = gpu == peer;
+  if (!reaches)
+    cuda::check(cuda, cuda.can_access_peer(&reaches, gpu, peer), "cuDeviceCanAccessPeer");
+  if (!reaches)
+    throw Error(ErrorKind::not_available, concat("cuda_ipc: GPU ", gpu, " does not reach GPU ",
+                                                 peer, "'s memory; use nccl or ucx"));
+}
+
+// A process may see no GPU but its own, under any number; of those that it sees, its own must reach
+// those that other ranks have.
+void require_reach(const cuda::Gpu& own, const std::vector<cuda::Uuid>& of_ranks) {
+  const cuda::Api& cuda = own.api();
+  for (cuda::Ordinal peer = 0; peer < cuda::device_count(cuda); ++peer)
+    if (std::find(of_ranks.begin(), of_ranks.end(), cuda::uuid_of(cuda, peer)) != of_ranks.end())
+      require_reach(cuda, own.ordinal(), peer);
 }
 
 void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
   const auto cuda = cuda::load_cuda();
-  require_reach(*cuda, options.ranks);
+  streams::require_gpu_each("cuda_ipc", *cuda, options.ranks);
+  for (int gpu = 0; gpu < options.ranks; ++gpu)
+    for (int peer = 0; peer < options.ranks; ++peer) require_reach(*cuda, gpu, peer);
   const auto lanes = std::make_shared<Lanes>(
       std::make_unique<streams::SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);
   lanes->start();
@@ -53,6 +59,11 @@ bool descriptors_pass(const streams::Meeting& meeting) {
 
 void launch_in_processes(const LaunchOptions& options, const RankFunction& body) {
   const auto prepare = [&](const streams::Meeting& meeting) -> streams::Connect {
+    const auto mine = meeting.gpu ? meeting.gpu->uuid() : cuda::Uuid();
+    const auto uuids = processes::all_gather(meeting.bootstrap, mine, meeting.deadline);
+    processes::all_or_none(meeting.bootstrap, meeting.deadline, [&] {
+      if (meeting.gpu) require_reach(*meeting.gpu, uuids);
+    });
     const bool descriptors = descriptors_pass(meeting);
     return [&, descriptors](const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
       const auto take = [hub = meeting.hub](std::int64_t process, int number) {

@@ -15,16 +15,14 @@ namespace {
 
 UniqueId new_id(const Api& nccl) {
   UniqueId id;
-  if (nccl.get_unique_id(&id) != kSuccess)
-    throw Error(ErrorKind::system, "nccl: ncclGetUniqueId has failed");
+  check(nccl, nccl.get_unique_id(&id), nullptr, "ncclGetUniqueId");
   return id;
 }
 
 void launch_in_threads(const LaunchOptions& options, const RankFunction& body) {
   const auto cuda = cuda::load_cuda();
   const auto nccl = load_nccl();
-  RINGSPAN_REQUIRE(options.ranks <= cuda::device_count(*cuda), "nccl: ", options.ranks,
-                   " ranks need as many GPUs; there are ", cuda::device_count(*cuda));
+  streams::require_gpu_each("nccl", *cuda, options.ranks);
   const UniqueId id = new_id(*nccl);
   const auto lanes = std::make_shared<Lanes>(
       std::make_unique<streams::SharedMemory>(Lanes::bytes(options.ranks)), options.ranks);

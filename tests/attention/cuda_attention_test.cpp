@@ -104,8 +104,9 @@ std::string missing(const std::string& transport, int ranks) {
   const std::string reason = comm::backend(transport).unavailable();
   if (!reason.empty()) return reason;
   const int gpus = comm::cuda::device_count(*comm::cuda::load_cuda());
-  if (transport == "nccl" && gpus < ranks)
-    return ::ringspan::concat(ranks, " ranks on ", gpus, " GPU; nccl wants one each");
+  if (gpus < ranks)
+    return ::ringspan::concat(ranks, " ranks that are threads on ", gpus,
+                              " GPU; they need one each");
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include "attention/kernels.hpp"
 #include "attention/kernels/cuda/device_movement.hpp"
+#include "attention/kernels/cuda/image.hpp"
 #include "attention/kernels/cuda/movement.hpp"
 #include "comm/devices/cuda/graph.hpp"
 #include "comm/devices/cuda/reachable_memory.hpp"
@@ -255,6 +256,17 @@ TEST_F(CudaMovementTest, TellsKernelsThatAreMissingFromThoseThatFailToLoad) {
           << status << ": " << error.what();
     }
   }
+}
+
+TEST_F(CudaMovementTest, NamesTheDriverThatTheKernelsOfABuildNeed) {
+  if (!emulation_fail_) GTEST_SKIP() << "a real driver is as old as it is";
+  if (kernel_toolkit() == 0) GTEST_SKIP() << "this build has no kernels";
+  emulation_fail_("cuModuleLoadData", 0, 1, comm::cuda::kErrorNoBinary);
+  emulation_fail_("driverVersion", 0, 1, 11080);
+  EXPECT_THAT([&] { DeviceMovement movement(device_); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  concat("are by CUDA ", kernel_toolkit(),
+                         ", and need a driver for that; this one is for CUDA 11.8"))));
 }
 
 TEST_F(CudaMovementTest, WorkspaceIsNotCounted) {

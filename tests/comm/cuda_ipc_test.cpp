@@ -2,10 +2,12 @@
 // Copies between the GPUs of real processes, which the emulated driver lets into each other's
 // memory, and what is open of others.
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
 
+#include "comm/collectives.hpp"
 #include "comm/transports/cuda_ipc/imports.hpp"
 #include "comm/transports/streams/shared_memory.hpp"
 #include "tests/comm/forked_ranks.hpp"
@@ -52,6 +54,25 @@ TEST(CudaIpcTest, PutsAllToAllInPlaceAmongProcessesAndGroups) {
              for (const auto& right : checks) require(*right, "a wrong row");
            });
   }));
+}
+
+TEST(CudaIpcTest, RefusesGpusThatDoNotReachEachOther) {
+  for (const bool own_alone : {false, true}) {
+    expect_all_well(fork_ranks(3, kLongest, [&](const Bootstrap& bootstrap) {
+      if (own_alone) setenv("CUDA_VISIBLE_DEVICES", std::to_string(bootstrap.rank).c_str(), 1);
+      if (bootstrap.rank == 1) emulation_fail("peerAccess", 0, 1'000'000, 1);
+      try {
+        launch("cuda_ipc", {.ranks = 2, .deadline = 5, .bootstrap = bootstrap},
+               [](const Communicator& comm) { barrier(comm); });
+        require(own_alone, "not refused");  // a process that sees no other GPU cannot tell
+      } catch (const Error& error) {
+        require(!own_alone && error.kind() == ErrorKind::not_available, error.what());
+        require(error.what() ==
+                    std::string("cuda_ipc: GPU 1 does not reach GPU 0's memory; use nccl or ucx"),
+                error.what());
+      }
+    }));
+  }
 }
 
 /// What one process tells another of its memory, in memory that they share.

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL between hosts that processes of this one play.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <new>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,42 +11,21 @@
 #include "comm/ring_exchange.hpp"
 #include "comm/transports/streams/shared_memory.hpp"
 #include "tests/comm/forked_hosts.hpp"
-#include "tests/comm/streams.hpp"
-#include "tests/emulation/faults.hpp"
+#include "tests/comm/stream_processes.hpp"
 
 namespace ringspan::comm {
 namespace nccl_hosts_test {
 
+using test::Clock;
+using test::expect_others_well;
+using test::failure_of;
+using test::kBytes;
+using test::kLongest;
 using test::pass_on;
+using test::pass_on_once;
 using test::queue_check;
 using test::queue_write;
-using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t kBytes = 1000;
-constexpr double kLongest = 20;  // seconds
-
-void expect_others_well(std::vector<int> statuses, int victim) {
-  statuses[victim] = 0;
-  expect_all_well(statuses);
-}
-
-std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body,
-                                const char* transport = "nccl") {
-  try {
-    launch(transport, options, body);
-  } catch (const Error& error) {
-    return error;
-  }
-  return {};
-}
-
-std::string what(const std::optional<Error>& error) { return error ? error->what() : "no error"; }
-
-void pass_on_once(const Communicator& comm) {
-  pass_on(comm, whole(comm.device().allocate(kBytes)), whole(comm.device().allocate(kBytes)))
-      .wait();
-  comm.device().synchronize(comm.deadline());
-}
+using test::what;
 
 /// Around the ring, beyond the messages that may be ahead.
 void turn(const Communicator& comm, int hops) {
@@ -107,7 +80,7 @@ TEST(NcclHostsFailureTest, LaunchesFollowOneAnotherAndLeaveNoDescriptor) {
     std::size_t before = 0;
     for (int round = 0; round < 4; ++round) {
       const LaunchOptions options{.ranks = 3, .deadline = 5, .bootstrap = bootstrap};
-      const auto error = failure_of(options, [&](const Communicator& comm) {
+      const auto error = failure_of("nccl", options, [&](const Communicator& comm) {
         pass_on_once(comm);
         if (round % 2 == 1 && comm.rank() == 2) throw std::runtime_error("boom");
         pass_on_once(comm);
@@ -123,7 +96,7 @@ TEST(NcclHostsFailureTest, NameAProcessThatIsKilledOnAnotherHost) {
   for (const int victim : {2, 3}) {  // the one that tells other hosts of its own, and not
     const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
       const auto start = Clock::now();
-      const auto error = failure_of({.ranks = 4, .deadline = 5, .bootstrap = bootstrap},
+      const auto error = failure_of("nccl", {.ranks = 4, .deadline = 5, .bootstrap = bootstrap},
                                     [&](const Communicator& comm) {
                                       pass_on_once(comm);
                                       if (comm.rank() == victim) kill(getpid(), SIGKILL);
@@ -142,7 +115,7 @@ TEST(NcclHostsFailureTest, NameAProcessThatIsKilledOnAnotherHost) {
 
 TEST(NcclHostsFailureTest, NameAProcessWhoseEndNcclHasNoticedFirst) {
   const auto statuses = fork_hosts({1, 2}, kLongest, [&](const Bootstrap& bootstrap) {
-    const auto error = failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
+    const auto error = failure_of("nccl", {.ranks = 3, .deadline = 5, .bootstrap = bootstrap},
                                   [&](const Communicator& comm) {
                                     pass_on_once(comm);
                                     if (comm.rank() == 2) kill(getpid(), SIGKILL);
@@ -159,7 +132,7 @@ TEST(NcclHostsFailureTest, NameAProcessWhoseEndNcclHasNoticedFirst) {
 TEST(NcclHostsFailureTest, NameAProcessThatStopsOnAnotherHost) {
   for (const int victim : {2, 3}) {
     const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
-      const auto error = failure_of({.ranks = 4, .deadline = 0.4, .bootstrap = bootstrap},
+      const auto error = failure_of("nccl", {.ranks = 4, .deadline = 0.4, .bootstrap = bootstrap},
                                     [&](const Communicator& comm) {
                                       pass_on_once(comm);
                                       if (comm.rank() == victim) kill(getpid(), SIGSTOP);
@@ -175,7 +148,7 @@ TEST(NcclHostsFailureTest, NameAProcessThatStopsOnAnotherHost) {
 TEST(NcclHostsFailureTest, NameAWrongSizeBetweenHosts) {
   expect_all_well(fork_hosts({1, 2}, kLongest, [](const Bootstrap& bootstrap) {
     const auto error = failure_of(
-        {.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, [](const Communicator& comm) {
+        "nccl", {.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, [](const Communicator& comm) {
           pass_on_once(comm);
           const std::int64_t bytes = comm.rank() == 2 ? kBytes + 1 : kBytes;
           pass_on(comm, whole(comm.device().allocate(bytes)), whole(comm.device().allocate(kBytes)))
@@ -194,14 +167,14 @@ TEST(NcclHostsFailureTest, NameARankThatReturnsEarlyAndCountOperations) {
   expect_all_well(fork_hosts({1, 1}, kLongest, [](const Bootstrap& bootstrap) {
     LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
     options.debug.ledger = true;
-    const auto early = failure_of(options, [](const Communicator& comm) {
+    const auto early = failure_of("nccl", options, [](const Communicator& comm) {
       if (comm.rank() == 0) pass_on_once(comm);
     });
     require(early && early->where().peer == 1, what(early));
     require(
         what(early).find("not by 1, whose last was none; rank 1 has returned") != std::string::npos,
         what(early));
-    const auto unequal = failure_of(options, [](const Communicator& comm) {
+    const auto unequal = failure_of("nccl", options, [](const Communicator& comm) {
       pass_on_once(comm);
       if (comm.rank() == 1) comm.post("one_more", {}, {}).wait();
     });
@@ -216,7 +189,7 @@ TEST(NcclHostsFailureTest, HostsMayAlternate) {
     options.bootstrap = test::on_hosts_of(bootstrap, {0, 1, 0, 1});
     launch("nccl", options, [](const Communicator& comm) { turn(comm, 5); });
     const auto start = Clock::now();
-    const auto error = failure_of(options, [](const Communicator& comm) {
+    const auto error = failure_of("nccl", options, [](const Communicator& comm) {
       pass_on_once(comm);
       if (comm.rank() == 1) kill(getpid(), SIGKILL);  // which rank 3 hears other hosts by
       pass_on_once(comm);
@@ -232,7 +205,7 @@ TEST(NcclHostsFailureTest, NoOtherHostIsBlamedForTheEndOfWhoTellsOfIt) {
   for (const int ranks : {3, 4}) {  // process 3 has returned, or has no rank
     const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
       const auto start = Clock::now();
-      const auto error = failure_of({.ranks = ranks, .deadline = 2, .bootstrap = bootstrap},
+      const auto error = failure_of("nccl", {.ranks = ranks, .deadline = 2, .bootstrap = bootstrap},
                                     [](const Communicator& comm) {
                                       pass_on_once(comm);
                                       if (comm.rank() == 3) return;
@@ -254,7 +227,7 @@ TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
   auto& victim = *new (memory.data()) std::atomic<pid_t>(0);
   const auto statuses = fork_hosts({2, 2}, kLongest, [&](const Bootstrap& bootstrap) {
     if (bootstrap.rank == 2) victim = getpid();
-    const auto error = failure_of({.ranks = 2, .deadline = 1, .bootstrap = bootstrap},
+    const auto error = failure_of("nccl", {.ranks = 2, .deadline = 1, .bootstrap = bootstrap},
                                   [&](const Communicator& comm) {
                                     pass_on_once(comm);
                                     if (comm.rank() == 0) kill(victim, SIGKILL);
@@ -270,7 +243,7 @@ TEST(NcclHostsFailureTest, AHostWithoutRanksMayLoseWhoTellsItOfOthers) {
 
 TEST(NcclHostsFailureTest, AHostWithoutRanksDoesNotWaitForOneThatStops) {
   const auto statuses = fork_hosts({2, 1}, kLongest, [&](const Bootstrap& bootstrap) {
-    const auto error = failure_of({.ranks = 2, .deadline = 0.4, .bootstrap = bootstrap},
+    const auto error = failure_of("nccl", {.ranks = 2, .deadline = 0.4, .bootstrap = bootstrap},
                                   [](const Communicator& comm) {
                                     pass_on_once(comm);
                                     if (comm.rank() == 0) kill(getpid(), SIGSTOP);
@@ -284,13 +257,13 @@ TEST(NcclHostsFailureTest, AHostWithoutRanksDoesNotWaitForOneThatStops) {
 TEST(NcclHostsFailureTest, OnlyCudaIpcRefusesSeveralMachines) {
   expect_all_well(fork_hosts({1, 1}, kLongest, [](const Bootstrap& bootstrap) {
     const LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
-    const auto error = failure_of(options, pass_on_once, "cuda_ipc");
+    const auto error = failure_of("cuda_ipc", options, pass_on_once);
     require(error && error->kind() == ErrorKind::not_available, what(error));
     require(what(error) ==
                 "cuda_ipc: the processes run on host0 and on host1, and share no memory; it joins "
                 "those of one machine, nccl, mpi and ucx any",
             what(error));
-    require(!failure_of(options, pass_on_once), "nccl refuses them, too");
+    require(!failure_of("nccl", options, pass_on_once), "nccl refuses them, too");
   }));
 }
 

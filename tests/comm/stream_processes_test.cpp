@@ -1,43 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that are processes, on the transports that queue messages on a GPU's streams: that they
 // meet, and how they end when one of them dies, stops or is wrong.
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/comm/stream_processes.hpp"
 
-#include <chrono>
 #include <csignal>
-#include <optional>
 #include <string>
+#include <thread>
 
 #include "comm/collectives.hpp"
 #include "comm/ring_exchange.hpp"
-#include "tests/comm/forked_ranks.hpp"
-#include "tests/comm/streams.hpp"
-#include "tests/emulation/faults.hpp"
 
 namespace ringspan::comm {
 namespace {
 
+using test::Clock;
+using test::failure_of;
+using test::kBytes;
+using test::kLongest;
 using test::pass_on;
+using test::pass_on_once;
 using test::queue_check;
 using test::queue_write;
-using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t kBytes = 1000;
-constexpr double kLongest = 20;  // seconds
+using test::what;
 
 /// What forks must have no other threads, so this process launches nothing itself.
-class StreamProcessesTest : public testing::TestWithParam<const char*> {
- protected:
-  static std::optional<Error> failure_of(const LaunchOptions& options, const RankFunction& body) {
-    try {
-      launch(GetParam(), options, body);
-    } catch (const Error& error) {
-      return error;
-    }
-    return {};
-  }
-};
+class StreamProcessesTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(StreamProcessesTest, PassesBlocksOnBetweenProcesses) {
   expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
@@ -65,7 +52,7 @@ TEST_P(StreamProcessesTest, PassesBlocksOnBetweenProcesses) {
 TEST_P(StreamProcessesTest, NamesAProcessThatIsKilled) {
   const auto statuses = fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
     const auto start = Clock::now();
-    const auto error = failure_of({.ranks = 3, .deadline = 15, .bootstrap = bootstrap},
+    const auto error = failure_of(GetParam(), {.ranks = 3, .deadline = 15, .bootstrap = bootstrap},
                                   [](const Communicator& comm) {
                                     const Slice out = whole(comm.device().allocate(kBytes)),
                                                 in = whole(comm.device().allocate(kBytes));
@@ -76,7 +63,7 @@ TEST_P(StreamProcessesTest, NamesAProcessThatIsKilled) {
                                     comm.device().synchronize(comm.deadline());
                                   });
     require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
-            error ? error->what() : "no error");
+            what(error));
     require(std::string(error->what()).find("is gone: its process") != std::string::npos,
             error->what());
     require(Clock::now() - start < std::chrono::seconds(10), "noticed late");
@@ -86,24 +73,49 @@ TEST_P(StreamProcessesTest, NamesAProcessThatIsKilled) {
   EXPECT_EQ(statuses[2], 0);
 }
 
+TEST_P(StreamProcessesTest, NamesAProcessThatIsKilledToAHostThatWaitsByOtherMeans) {
+  const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
+    const auto error = failure_of(
+        GetParam(), {.ranks = 2, .deadline = 15, .bootstrap = bootstrap},
+        [](const Communicator& comm) {
+          const Slice out = whole(comm.device().allocate(kBytes)),
+                      in = whole(comm.device().allocate(kBytes));
+          pass_on(comm, out, in).wait();
+          comm.device().synchronize(comm.deadline());
+          if (comm.rank() == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the other has posted
+            kill(getpid(), SIGKILL);
+          }
+          pass_on(comm, out, in).wait();
+          const auto end = Clock::now() + std::chrono::seconds(10);
+          while (!test::compute_stream(comm).idle())  // as cuStreamSynchronize
+            require(Clock::now() < end, "the stream does not end");
+        });
+    require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
+            what(error));
+    require(std::string(error->what()).find("rank 1 is gone: its process") == 0, error->what());
+  });
+  EXPECT_EQ(statuses[0], 0);
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
+}
+
 TEST_P(StreamProcessesTest, EndsWaitsForAProcessThatStops) {
   const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    const auto error = failure_of({.ranks = 2, .deadline = 0.3, .bootstrap = bootstrap},
+    const auto error = failure_of(GetParam(), {.ranks = 2, .deadline = 0.3, .bootstrap = bootstrap},
                                   [](const Communicator& comm) {
                                     if (comm.rank() == 1) kill(getpid(), SIGSTOP);
                                     const Slice in = whole(comm.device().allocate(kBytes));
                                     pass_on(comm, whole(comm.device().allocate(kBytes)), in).wait();
                                     comm.device().synchronize(comm.deadline());
                                   });
-    require(error && error->kind() == ErrorKind::timeout && error->where().peer == 1,
-            error ? error->what() : "no error");
+    require(error && error->kind() == ErrorKind::timeout && error->where().peer == 1, what(error));
   });
   EXPECT_EQ(statuses[0], 0);
 }
 
 TEST_P(StreamProcessesTest, ThrowsTheSameEverywhereWhenARankThrows) {
   expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
-    const auto error = failure_of({.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
+    const auto error = failure_of(GetParam(), {.ranks = 2, .deadline = 10, .bootstrap = bootstrap},
                                   [](const Communicator& comm) {
                                     if (comm.rank() == 1) throw std::runtime_error("boom");
                                     barrier(comm);
@@ -117,7 +129,7 @@ TEST_P(StreamProcessesTest, CountsTheOperationsOfEveryGroup) {
   expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
     LaunchOptions options{.ranks = 2, .deadline = 10, .bootstrap = bootstrap};
     options.debug.ledger = true;
-    const auto error = failure_of(options, [](const Communicator& world) {
+    const auto error = failure_of(GetParam(), options, [](const Communicator& world) {
       std::vector<Communicator> groups;
       for (int i = 0; i < 40; ++i) groups.push_back(world.split(0, world.rank()));
       for (const Communicator& group : groups) barrier(group);
@@ -131,7 +143,7 @@ TEST_P(StreamProcessesTest, RefusesBeforeAnythingMoves) {
   expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
     const auto never = [](const Communicator&) { require(false, "it runs"); };
     const auto refusal = [&](const LaunchOptions& options) {
-      const auto error = failure_of(options, never);
+      const auto error = failure_of(GetParam(), options, never);
       require(error && error->kind() == ErrorKind::invalid_argument, "not refused");
     };
     refusal({.ranks = 3, .bootstrap = bootstrap});
@@ -140,23 +152,18 @@ TEST_P(StreamProcessesTest, RefusesBeforeAnythingMoves) {
   }));
 }
 
-void pass_on_once(const Communicator& comm) {
-  pass_on(comm, whole(comm.device().allocate(8)), whole(comm.device().allocate(8))).wait();
-  comm.device().synchronize(comm.deadline());
-}
-
 TEST_P(StreamProcessesTest, AllSayWhatOneProcessLacksAndMeetAgain) {
   expect_all_well(fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
     const LaunchOptions options{.ranks = 3, .deadline = 5, .bootstrap = bootstrap};
     if (bootstrap.rank == 1) setenv("CUDA_VISIBLE_DEVICES", "", 1);
-    const auto error = failure_of(options, pass_on_once);
+    const auto error = failure_of(GetParam(), options, pass_on_once);
     require(error && error->kind() == ErrorKind::not_available, "not refused");
     require(std::string(error->what())
                     .find(std::string("transport '") + GetParam() + "': process 1: ") == 0,
             error->what());
     unsetenv("CUDA_VISIBLE_DEVICES");
-    const auto other = failure_of(options, pass_on_once);
-    require(!other, other ? other->what() : "");
+    const auto other = failure_of(GetParam(), options, pass_on_once);
+    require(!other, what(other));
   }));
 }
 
@@ -164,8 +171,8 @@ TEST_P(StreamProcessesTest, EachMaySeeItsOwnGpuAlone) {
   expect_all_well(fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
     setenv("CUDA_VISIBLE_DEVICES", bootstrap.rank == 0 ? "3" : "5", 1);
     const auto error =
-        failure_of({.ranks = 2, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
-    require(!error, error ? error->what() : "");
+        failure_of(GetParam(), {.ranks = 2, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
+    require(!error, what(error));
   }));
 }
 
@@ -177,9 +184,9 @@ TEST_P(NcclProcessesTest, NameAProcessThatDiesWhileAllConnect) {
     if (bootstrap.rank == 1) emulation_fail("killed", 20, 1, 1);
     const auto start = Clock::now();
     const auto error =
-        failure_of({.ranks = 3, .deadline = 15, .bootstrap = bootstrap}, pass_on_once);
+        failure_of(GetParam(), {.ranks = 3, .deadline = 15, .bootstrap = bootstrap}, pass_on_once);
     require(error && error->kind() == ErrorKind::peer_failed && error->where().peer == 1,
-            error ? error->what() : "no error");
+            what(error));
     require(std::string(error->what()).find("all ranks to be connected") != std::string::npos,
             error->what());
     require(Clock::now() - start < std::chrono::seconds(10), "noticed late");
@@ -193,9 +200,8 @@ TEST_P(NcclProcessesTest, NameARankThatCannotConnect) {
   const auto statuses = fork_ranks(2, kLongest, [](const Bootstrap& bootstrap) {
     if (bootstrap.rank == 1) emulation_fail("ncclCommInitRankConfig", 0, 1, 1);
     const auto error =
-        failure_of({.ranks = 2, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
-    require(error && error->kind() == ErrorKind::system && error->where().rank == 1,
-            error ? error->what() : "no error");
+        failure_of(GetParam(), {.ranks = 2, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
+    require(error && error->kind() == ErrorKind::system && error->where().rank == 1, what(error));
   });
   EXPECT_EQ(statuses, std::vector<int>({0, 0}));
 }
@@ -204,7 +210,7 @@ TEST_P(NcclProcessesTest, RefuseToShareAGpu) {
   expect_all_well(fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
     setenv("RINGSPAN_EMULATED_GPUS", "2", 1);
     const auto error =
-        failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
+        failure_of(GetParam(), {.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
     require(error && error->kind() == ErrorKind::invalid_argument, "not refused");
     require(error->what() == std::string("nccl: ranks 0 and 2 have the same GPU; every rank needs "
                                          "one of its own"),
@@ -216,7 +222,7 @@ TEST_P(NcclProcessesTest, RefuseToShareTheOnlyGpuThatEachSees) {
   expect_all_well(fork_ranks(3, kLongest, [](const Bootstrap& bootstrap) {
     setenv("CUDA_VISIBLE_DEVICES", bootstrap.rank == 0 ? "4" : "5", 1);
     const auto error =
-        failure_of({.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
+        failure_of(GetParam(), {.ranks = 3, .deadline = 5, .bootstrap = bootstrap}, pass_on_once);
     require(error && error->kind() == ErrorKind::invalid_argument, "not refused");
     require(error->what() == std::string("nccl: ranks 1 and 2 have the same GPU; every rank needs "
                                          "one of its own"),

@@ -223,6 +223,26 @@ TEST_P(StreamsFailureTest, KeepsWhatAStreamThatDoesNotEndMayUse) {
   EXPECT_TRUE(ran);
 }
 
+TEST_P(StreamsFailureTest, RefusesMoreThreadsThanGpus) {
+  const auto error = failure_of(GetParam(), {.ranks = 65}, [](const Communicator&) { FAIL(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+  EXPECT_EQ(
+      error->what(),
+      GetParam() + std::string(": 65 ranks that are threads need as many GPUs; there are 64"));
+}
+
+TEST_P(StreamsFailureTest, OnlyCudaIpcRefusesGpusThatDoNotReachEachOther) {
+  emulation_fail("peerAccess", 0, 1'000'000, 1);
+  const auto error = failure_of(GetParam(), {.ranks = 2, .deadline = 20}, barrier);
+  emulation_fail("peerAccess", 0, 0, 0);
+  ASSERT_EQ(error.has_value(), GetParam() == std::string("cuda_ipc"));
+  if (error) {
+    EXPECT_EQ(error->kind(), ErrorKind::not_available);
+    EXPECT_STREQ(error->what(), "cuda_ipc: GPU 0 does not reach GPU 1's memory; use nccl or ucx");
+  }
+}
+
 TEST_P(StreamsFailureTest, LeavesADeviceThatOutlivesItsLaunchUsable) {
   std::optional<Communicator> kept;
   launch(GetParam(), {.ranks = 1}, [&](const Communicator& comm) { kept = comm; });

@@ -27,6 +27,9 @@ int gpus() {
   return count;
 }
 
+// Only ranks of cuda_ipc that are processes may share one.
+bool a_gpu_each() { return transport() == "nccl" || (on_gpus() && on_threads()); }
+
 // Where the tests can look at it.
 void place_memory(LaunchOptions& options) {
   options.gpu_memory = std::getenv("RINGSPAN_TEST_GPU_MEMORY") != nullptr;
@@ -64,7 +67,7 @@ Process process() {
 void launch(const LaunchOptions& options, const RankFunction& body) {
   if (!on_threads() && options.ranks > process().size)
     skip(concat(options.ranks, " ranks, ", process().size, " processes"));
-  if (transport() == "nccl" && options.ranks > gpus())
+  if (a_gpu_each() && options.ranks > gpus())
     skip(concat(options.ranks, " ranks, ", gpus(), " GPUs"));
   if (options.hop == Hop::reference && transport() != "threads")
     skip("only on threads: hops by reference");
@@ -98,7 +101,7 @@ testing::AssertionResult on_every_rank(const LaunchOptions& options, const RankC
 
 bool enough_processes(int ranks) {
   const bool enough =
-      transport() == "nccl" ? ranks <= gpus() : on_threads() || ranks <= process().size;
+      (!a_gpu_each() || ranks <= gpus()) && (on_threads() || ranks <= process().size);
   left_out_so_far() += !enough;
   return enough;
 }

@@ -18,25 +18,30 @@ struct CUgraphExec_st {
 
 extern "C" {
 
-constexpr Status kInvalidHandle = 400, kIllegalState = 401;
+constexpr Status kInvalidHandle = 400, kIllegalState = 401, kCaptureInvalidated = 901;
 
 Status cuStreamIsCapturing(StreamHandle stream, int* status) {
   if (const Status injected = emulation_injected("cuStreamIsCapturing")) return injected;
   if (!stream) return kInvalidHandle;
-  *status = stream->queue->capturing() ? 1 : 0;
+  *status = stream->queue->capture_invalid() ? 2 : stream->queue->capturing() ? 1 : 0;
   return kSuccess;
 }
 
 Status cuStreamBeginCapture_v2(StreamHandle stream, int) {
   if (const Status status = emulation_injected("cuStreamBeginCapture")) return status;
   if (!stream) return kInvalidHandle;
-  return stream->queue->begin_capture() ? kSuccess : kIllegalState;
+  if (!stream->queue->begin_capture()) return kIllegalState;
+  emulation::capture_here(stream->queue);
+  return kSuccess;
 }
 
 Status cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   if (!stream) return kInvalidHandle;
   std::vector<std::function<void()>> tasks;
+  const bool invalid = stream->queue->capture_invalid();
   if (!stream->queue->end_capture(tasks)) return kIllegalState;
+  emulation::capture_here(nullptr);
+  if (invalid) return kCaptureInvalidated;
   if (const Status status = emulation_injected("cuStreamEndCapture")) return status;
   *graph = new CUgraph_st{std::move(tasks)};
   return kSuccess;

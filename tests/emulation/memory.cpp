@@ -17,9 +17,14 @@ namespace {
 constexpr std::align_val_t kAlignment{256};  // what the driver promises
 constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
 
+struct Allocation {
+  std::size_t bytes = 0;
+  bool captured = false;  // part of a graph
+};
+
 struct Allocations {
   std::mutex mutex;
-  std::map<Address, std::size_t> device;
+  std::map<Address, Allocation> device;
 };
 
 Allocations& allocations() {
@@ -40,6 +45,13 @@ bool forget(Address address) {
   return allocations().device.erase(address) > 0;
 }
 
+// A graph releases only what it has allocated.
+bool may_release(Address address, const emulation::Queue& queue) {
+  const std::lock_guard lock(allocations().mutex);
+  const auto found = allocations().device.find(address);
+  return found != allocations().device.end() && (found->second.captured || !queue.capturing());
+}
+
 std::atomic<long> host_allocations{0};
 
 }  // namespace
@@ -57,13 +69,17 @@ Status cuMemAllocAsync(Address* address, std::size_t bytes, StreamHandle stream)
   if (bytes == 0) return kInvalidValue;
   *address = reinterpret_cast<Address>(::operator new(bytes, kAlignment));
   const std::lock_guard lock(allocations().mutex);
-  allocations().device[*address] = bytes;
+  allocations().device[*address] = {bytes, stream->queue->capturing()};
   return kSuccess;
 }
 
 Status cuMemFreeAsync(Address address, StreamHandle stream) {
   if (const Status status = refusal("cuMemFreeAsync", stream)) return status;
-  if (!forget(address)) return kInvalidValue;
+  if (!may_release(address, *stream->queue)) {
+    stream->queue->invalidate_capture();
+    return kInvalidValue;
+  }
+  forget(address);
   stream->queue->push([address] { ::operator delete(pointer(address), kAlignment); });
   return kSuccess;
 }
@@ -77,6 +93,7 @@ Status cuMemHostAlloc(void** data, std::size_t bytes, unsigned) {
   if (const Status status = emulation_injected("cuMemHostAlloc")) return status;
   if (emulation::current_ordinal() < 0) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
+  if (emulation::forbidden_in_capture()) return emulation::kCaptureUnsupported;
   *data = ::operator new(bytes, kAlignment);
   ++host_allocations;
   return kSuccess;
@@ -84,7 +101,10 @@ Status cuMemHostAlloc(void** data, std::size_t bytes, unsigned) {
 
 long emulation_host_allocations() { return host_allocations; }
 
+// Waits for all GPUs of the process.
 Status cuMemFreeHost(void* data) {
+  if (emulation::forbidden_in_capture()) return emulation::kCaptureUnsupported;
+  emulation::wait_for_all_streams();
   --host_allocations;
   ::operator delete(data, kAlignment);
   return kSuccess;

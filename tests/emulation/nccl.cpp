@@ -24,8 +24,7 @@ namespace {
 
 using emulation::World;
 
-constexpr Status kUnhandledCudaError = 1, kSystemError = 2, kInvalidArgument = 4, kInvalidUsage = 5,
-                 kRemoteError = 6;
+constexpr Status kUnhandledCudaError = 1, kSystemError = 2, kInvalidArgument = 4, kInvalidUsage = 5;
 
 struct Group;
 
@@ -35,7 +34,7 @@ struct Comm {
   // Under the world's lock:
   bool duplicate = false;
   bool aborted = false, finalizing = false;
-  int running = 0, queued = 0;
+  int queued = 0;
   bool asked = true;                                                     // since the last call
   std::vector<std::pair<StreamHandle, std::unique_ptr<Group>>> grouped;  // not queued yet
 };
@@ -57,10 +56,8 @@ struct Group {
   void exchange() {
     World& world = *comm->world;
     const std::lock_guard lock(world);
-    ++comm->running;
     world.wait([this] { return comm->aborted || over(); });
     for (Call& call : calls) world.withdraw(call.half);
-    --comm->running;
     --comm->queued;
     world.ring();
   }
@@ -86,6 +83,7 @@ Status queue_grouped(Comm& comm) {
   return kSuccess;
 }
 
+thread_local const char* last_error = "";
 thread_local int depth = 0;
 thread_local std::vector<Call> calls;
 
@@ -104,7 +102,10 @@ Status ncclGetVersion(int* version) {
 }
 
 Status ncclGetUniqueId(UniqueId* id) {
-  if (const Status status = emulation_injected("ncclGetUniqueId")) return status;
+  if (const Status status = emulation_injected("ncclGetUniqueId")) {
+    last_error = "no socket interface found";
+    return status;
+  }
   return World::create(*id) ? kSuccess : kSystemError;
 }
 
@@ -143,6 +144,7 @@ Status ncclCommGetAsyncError(CommHandle handle, Status* state) {
 
 Status ncclCommFinalize(CommHandle handle) {
   if (const Status status = emulation_injected("ncclCommFinalize")) return status;
+  if (emulation::current_ordinal() < 0) return kUnhandledCudaError;
   Comm& comm = *handle->comm;
   const std::lock_guard lock(*comm.world);
   comm.finalizing = true;
@@ -151,12 +153,15 @@ Status ncclCommFinalize(CommHandle handle) {
 }
 
 Status ncclCommDestroy(CommHandle handle) {
+  if (emulation::current_ordinal() < 0) return kUnhandledCudaError;
   delete handle;
   return kSuccess;
 }
 
-// What runs ends; what is still queued will, when it begins.
+// What runs ends; what is still queued does when it begins, and is waited for. On whatever GPU is
+// the calling thread's: without any, it would be the first one.
 Status ncclCommAbort(CommHandle handle) {
+  if (emulation::current_ordinal() < 0) return kUnhandledCudaError;
   {
     Comm& comm = *handle->comm;
     const std::lock_guard lock(*comm.world);
@@ -164,7 +169,7 @@ Status ncclCommAbort(CommHandle handle) {
     comm.queued -= static_cast<int>(comm.grouped.size());
     comm.grouped.clear();
     comm.world->ring();
-    comm.world->wait([&] { return comm.running == 0; });
+    comm.world->wait([&] { return comm.queued == 0; });
   }
   delete handle;
   return kSuccess;
@@ -174,7 +179,7 @@ const char* ncclGetErrorString(Status status) {
   return status == 6 ? "remote process exited or there was a network error" : "emulated error";
 }
 
-const char* ncclGetLastError(CommHandle) { return ""; }
+const char* ncclGetLastError(CommHandle) { return last_error; }
 
 Status ncclGroupStart() {
   ++depth;

@@ -14,8 +14,29 @@ using namespace ringspan::comm::cuda;
 
 namespace emulation {
 
+namespace {
+
+struct Queues {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Queue>> all;
+};
+
+Queues& queues() {
+  static Queues* const queues = new Queues;
+  return *queues;
+}
+
+thread_local std::shared_ptr<Queue> captured;
+
+}  // namespace
+
 std::shared_ptr<Queue> Queue::start() {
   const auto queue = std::make_shared<Queue>();
+  {
+    const std::lock_guard lock(queues().mutex);
+    std::erase_if(queues().all, [](const auto& other) { return other.expired(); });
+    queues().all.push_back(queue);
+  }
   std::thread([queue] { queue->run(); }).detach();
   return queue;
 }
@@ -24,14 +45,26 @@ void Queue::push(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   if (captured_) return captured_->push_back(std::move(task));
   tasks_.push_back(std::move(task));
-  changed_.notify_one();
+  ++queued_;
+  changed_.notify_all();
 }
 
 bool Queue::begin_capture() {
   const std::lock_guard lock(mutex_);
   if (captured_) return false;
   captured_.emplace();
+  invalid_ = false;
   return true;
+}
+
+void Queue::invalidate_capture() {
+  const std::lock_guard lock(mutex_);
+  invalid_ = true;
+}
+
+bool Queue::capture_invalid() const {
+  const std::lock_guard lock(mutex_);
+  return captured_ && invalid_;
 }
 
 bool Queue::capturing() const {
@@ -52,10 +85,15 @@ bool Queue::idle() const {
   return tasks_.empty();
 }
 
+void Queue::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this, last = queued_] { return run_ >= last; });
+}
+
 void Queue::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void Queue::run() {
@@ -69,7 +107,26 @@ void Queue::run() {
     task = {};
     lock.lock();
     tasks_.pop_front();
+    ++run_;
+    changed_.notify_all();
   }
+}
+
+void wait_for_all_streams() {
+  std::vector<std::shared_ptr<Queue>> all;
+  {
+    const std::lock_guard lock(queues().mutex);
+    for (const auto& queue : queues().all)
+      if (auto here = queue.lock()) all.push_back(std::move(here));
+  }
+  for (const auto& queue : all) queue->wait();
+}
+
+void capture_here(std::shared_ptr<Queue> queue) { captured = std::move(queue); }
+
+bool forbidden_in_capture() {
+  if (captured) captured->invalidate_capture();
+  return captured != nullptr;
 }
 
 void Mark::reach() {
@@ -110,8 +167,7 @@ std::shared_ptr<Mark> last_record(EventHandle event) {
 
 extern "C" {
 
-constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400,
-                 kCaptureUnsupported = 900;
+constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
 
 Status cuStreamCreate(StreamHandle* stream, unsigned) {
   if (const Status status = emulation_injected("cuStreamCreate")) return status;
@@ -130,7 +186,10 @@ Status cuStreamDestroy_v2(StreamHandle stream) {
 Status cuStreamQuery(StreamHandle stream) {
   if (const Status status = emulation_injected("cuStreamQuery")) return status;
   if (!stream) return kInvalidHandle;
-  if (stream->queue->capturing()) return kCaptureUnsupported;
+  if (stream->queue->capturing()) {
+    stream->queue->invalidate_capture();
+    return emulation::kCaptureUnsupported;
+  }
   return stream->queue->idle() ? kSuccess : kErrorNotReady;
 }
 
@@ -201,6 +260,7 @@ Status cuEventRecord(EventHandle event, StreamHandle stream) {
 Status cuEventQuery(EventHandle event) {
   if (const Status status = emulation_injected("cuEventQuery")) return status;
   if (!event) return kInvalidHandle;
+  if (emulation::forbidden_in_capture()) return emulation::kCaptureUnsupported;
   const auto mark = emulation::last_record(event);
   return !mark || mark->reached() ? kSuccess : kErrorNotReady;
 }

@@ -26,8 +26,13 @@ class Queue {
   /// was not.
   bool begin_capture();
   bool capturing() const;
+  /// A capture that has seen what no graph can hold is of no use any more.
+  void invalidate_capture();
+  bool capture_invalid() const;
   bool end_capture(std::vector<std::function<void()>>& tasks);
   bool idle() const;
+  /// Returns when all that is queued now has run.
+  void wait();
   void close();
 
  private:
@@ -37,8 +42,21 @@ class Queue {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;  // the first one runs
   std::optional<std::vector<std::function<void()>>> captured_;
+  bool invalid_ = false;  // what is captured
+  std::uint64_t queued_ = 0, run_ = 0;
   bool closed_ = false;
 };
+
+/// Returns when all that is queued now on any stream of this process has run.
+void wait_for_all_streams();
+
+inline constexpr ringspan::comm::cuda::Status kCaptureUnsupported = 900;
+
+/// The calling thread captures that stream; null: none any more.
+void capture_here(std::shared_ptr<Queue> queue);
+/// What asks the driver for memory, or what has run, does not while the thread captures: it fails,
+/// and invalidates the capture.
+bool forbidden_in_capture();
 
 /// A place in a queue.
 class Mark {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "attention/kernels/cuda/image.hpp"
+#include "attention/kernels/cuda/load_kernels.hpp"
 #include "attention/kernels/cudnn/api.hpp"
 #include "attention/kernels/scalar.hpp"
 #include "comm/error.hpp"
@@ -51,9 +51,9 @@ bool emulated(const Gpu& gpu) {
 }
 
 std::string missing(const std::string& family) {
-  const bool real = !emulated(*first_gpu());
-  if (real && attention::cuda::kernel_targets().empty())
-    return "this build has no kernels, because no CUDA toolkit was found";
+  const auto gpu = first_gpu();
+  const std::string reason = attention::cuda::why_not_for_driver(gpu->api());
+  if (!emulated(*gpu) && !reason.empty()) return reason;  // the emulated one has its own
   if (family != "cudnn") return {};
   try {
     attention::cudnn::load_cudnn();

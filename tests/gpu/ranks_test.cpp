@@ -137,18 +137,6 @@ TEST(GpuProcessesTest, RingRateOnOneGpu) {
   gpu::record("ring_of_two_processes_gb_per_s", 2 * rate * 1e-9);
 }
 
-TEST(GpuThreadsTest, RingRateOnOneGpu) {
-  const bool small = gpu::emulated(*gpu::first_gpu());
-  if (!small && cuda::device_count(gpu::first_gpu()->api()) > 1)
-    GTEST_SKIP() << "each rank has its own";
-  launch("cuda_ipc", {.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
-    ring_of_patterns(comm);
-    all_to_all_of_patterns(comm);
-    const double rate = comm.size() * ring_rate(comm, small ? 1 << 16 : 256 << 20, small ? 2 : 40);
-    if (comm.rank() == 0) gpu::record("ring_of_two_threads_gb_per_s", 2 * rate * 1e-9);
-  });
-}
-
 TEST(GpuThreadsTest, OneRankOfNccl) {
   const std::string reason = backend("nccl").unavailable();
   if (!reason.empty()) GTEST_SKIP() << reason;

@@ -22,6 +22,7 @@ TEST(VersionsTest, OfWhatIsThere) {
   RecordProperty("driver_cuda", concat(driver / 1000, '.', driver % 1000 / 10));
   RecordProperty("emulated", emulated(*gpu) ? "true" : "false");
   RecordProperty("kernels_for", std::string(attention::cuda::kernel_targets()));
+  RecordProperty("no_kernels", missing("cuda"));
   for (const char* transport : {"nccl", "cuda_ipc"}) {
     const comm::Backend& backend = comm::backend(transport);
     const std::string reason = backend.unavailable();

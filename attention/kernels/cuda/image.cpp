@@ -8,14 +8,17 @@ namespace {
 #include RINGSPAN_CUDA_ATTENTION  // unsigned long long attention[], by bin2c
 #include RINGSPAN_CUDA_MOVEMENT
 constexpr std::string_view kTargets = RINGSPAN_CUDA_TARGETS;
+constexpr int kToolkit = RINGSPAN_CUDA_TOOLKIT;
 #else
 constexpr char attention[] = "", movement[] = "";
 constexpr std::string_view kTargets;
+constexpr int kToolkit = 0;
 #endif
 
 }  // namespace
 
 std::string_view kernel_targets() { return kTargets; }
+int kernel_toolkit() { return kToolkit; }
 
 const void* movement_image() { return movement; }
 const void* attention_image() { return attention; }

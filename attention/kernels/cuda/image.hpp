@@ -9,6 +9,10 @@ namespace ringspan::attention::cuda {
 /// found.
 std::string_view kernel_targets();
 
+/// The major version of CUDA that they were compiled by, which the driver must be for, too, or for
+/// a later one; 0 if there are none.
+int kernel_toolkit();
+
 /// The kernels of movement.cu and of attention.cu for all GPUs, to be loaded by the driver; without
 /// kernel_targets() empty texts, which no driver takes but the emulated one, whose kernels are its
 /// own.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/devices/cuda/module.hpp"
 
@@ -11,5 +12,9 @@ namespace ringspan::attention::cuda {
 /// none for this GPU, system if loading them fails otherwise.
 comm::cuda::Module load_movement(const std::shared_ptr<const comm::cuda::Gpu>& gpu);
 comm::cuda::Module load_attention(const std::shared_ptr<const comm::cuda::Gpu>& gpu);
+
+/// Why no GPU of this driver can have kernels of this build: there are none, or the driver is for
+/// an older CUDA than compiled them. Empty if neither.
+std::string why_not_for_driver(const comm::cuda::Api& cuda);
 
 }  // namespace ringspan::attention::cuda

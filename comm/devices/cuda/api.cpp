@@ -151,6 +151,12 @@ std::string device_name(const Api& api, Ordinal device) {
   return concat(text.data(), " (sm_", major, minor, ")");
 }
 
+Uuid uuid_of(const Api& api, Ordinal device) {
+  Uuid uuid;
+  check(api, api.device_uuid(&uuid, device), "cuDeviceGetUuid");
+  return uuid;
+}
+
 std::int64_t device_memory(const Api& api, Ordinal device) {
   std::size_t bytes = 0;
   check(api, api.total_memory(&bytes, device), "cuDeviceTotalMem");

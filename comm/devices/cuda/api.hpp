@@ -187,6 +187,9 @@ int device_count(const Api& api);
 /// "NVIDIA H100 80GB HBM3 (sm_90)"
 std::string device_name(const Api& api, Ordinal device);
 
+/// Which one it is, alike in all processes, whatever GPUs they see.
+Uuid uuid_of(const Api& api, Ordinal device);
+
 /// Bytes, free or not.
 std::int64_t device_memory(const Api& api, Ordinal device);
 

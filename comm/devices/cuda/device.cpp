@@ -64,7 +64,10 @@ void CudaDevice::copy_all(std::span<const Copy> copies) {
   queued();
 }
 
+// What the host is to do with a piece it does once; a graph would have it done at every launch.
 void CudaDevice::reduce(const Slice& to, const Slice& from, Element element, Reduction reduction) {
+  RINGSPAN_REQUIRE(!compute_->capturing(),
+                   "reduce: it goes by the host, and cannot be part of a graph");
   const KernelSpan span(*this, "reduce");
   reduction_.queue(to, from, element, reduction);
   queued();

@@ -14,12 +14,6 @@ Gpu::Gpu(std::shared_ptr<const Api> api, Ordinal ordinal)
 
 Gpu::~Gpu() { api_->release_primary_context(ordinal_); }
 
-Uuid Gpu::uuid() const {
-  Uuid uuid;
-  check(api_->device_uuid(&uuid, ordinal_), "cuDeviceGetUuid");
-  return uuid;
-}
-
 void Gpu::open_pool() const {
   const Current current(*this);
   PoolHandle pool = nullptr;

@@ -21,7 +21,7 @@ class Gpu {
   const Api& api() const { return *api_; }
   Ordinal ordinal() const { return ordinal_; }
   /// Which one it is, alike in all processes, whatever GPUs they see.
-  Uuid uuid() const;
+  Uuid uuid() const { return uuid_of(*api_, ordinal_); }
 
   /// Memory of this GPU's pool stays its own instead of going back at each synchronisation, and may
   /// be reached by all others that can.

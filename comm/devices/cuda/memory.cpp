@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm::cuda {
 namespace {
-
-constexpr double kMoment = 1;  // seconds
 
 Allocator pool_of(const Gpu& gpu) {
   return {[&gpu](std::int64_t bytes, StreamHandle stream) {
@@ -38,21 +35,18 @@ Memory::Memory(std::shared_ptr<const Stream> compute, Allocator allocator, bool 
     : compute_(std::move(compute)),
       gpu_(compute_->gpu()),
       allocator_(allocator.allocate ? std::move(allocator) : pool_of(gpu_)),
-      poison_(poison) {}
+      poison_(poison),
+      pinned_(compute_->shared_gpu()) {}
 
-// Device memory has just been let go of in the order of the stream, which takes it a moment; what a
-// stream that does not end still uses is left to it.
 Memory::~Memory() {
-  const auto all_free = [this] {
-    free_retired();
-    return retired_.empty();
-  };
-  ignoring_failure([&] { wait_on_host(all_free, kMoment); });
+  ignoring_failure([this] { release_aside(); });
 }
 
 Buffer Memory::allocate(std::int64_t bytes, bool counted, const std::function<void()>& settle) {
   RINGSPAN_REQUIRE(bytes >= 0, "allocate: ", bytes, " bytes; a size is not negative");
   const Current current(gpu_);
+  release_aside();
+  const bool captured = compute_->capturing();
   const auto take = [&] {
     return allocator_.allocate(std::max<std::int64_t>(bytes, 1), compute_->handle());
   };
@@ -67,32 +61,26 @@ Buffer Memory::allocate(std::int64_t bytes, bool counted, const std::function<vo
   if (counted) counters_.add(bytes);
   {
     const std::lock_guard lock(mutex_);
-    device_[data] = bytes;
+    device_[data] = {bytes, captured};
   }
   return Buffer(data, bytes, [data, bytes, counted, memory = shared_from_this()] {
     if (counted) memory->counters_.subtract(bytes);
-    ignoring_failure([&] { memory->release(data, bytes); });
+    ignoring_failure([&] { memory->release(data); });
   });
 }
 
 Buffer Memory::allocate_values(std::int64_t bytes, bool counted) {
   RINGSPAN_REQUIRE(bytes >= 0, "allocate_values: ", bytes, " bytes; a size is not negative");
-  const Current current(gpu_);
-  void* address = nullptr;
-  gpu_.check(
-      gpu_.api().allocate_host(&address, std::max<std::int64_t>(bytes, 1), kHostAllocPortable),
-      "cuMemHostAlloc");
-  auto* const data = static_cast<std::byte*>(address);
+  std::byte* const data = pinned_.take(bytes, compute_->handle());
   if (poison_) std::fill_n(data, bytes, std::byte{0xff});
   if (counted) counters_.add(bytes);
   {
     const std::lock_guard lock(mutex_);
-    values_[data] = bytes;
+    values_[data] = {bytes};
   }
-  ignoring_failure([this] { free_retired(); });
   return Buffer(data, bytes, [data, bytes, counted, memory = shared_from_this()] {
     if (counted) memory->counters_.subtract(bytes);
-    ignoring_failure([&] { memory->retire(data); });
+    ignoring_failure([&] { memory->release_values(data); });
   });
 }
 
@@ -100,12 +88,12 @@ bool Memory::holds(const std::byte* address) const { return lies_in(device_, add
 
 bool Memory::holds_values(const std::byte* address) const { return lies_in(values_, address); }
 
-bool Memory::lies_in(const Sizes& sizes, const std::byte* address) const {
+bool Memory::lies_in(const Blocks& blocks, const std::byte* address) const {
   const std::lock_guard lock(mutex_);
-  const auto after = sizes.upper_bound(address);
-  if (after == sizes.begin()) return false;
-  const auto& [first, bytes] = *std::prev(after);
-  return address < first + std::max<std::int64_t>(bytes, 1);
+  const auto after = blocks.upper_bound(address);
+  if (after == blocks.begin()) return false;
+  const auto& [first, block] = *std::prev(after);
+  return address < first + std::max<std::int64_t>(block.bytes, 1);
 }
 
 // A quiet NaN in fp64, fp32, bf16 and fp16 alike.
@@ -115,36 +103,40 @@ void Memory::fill_with_nan(std::byte* data, std::int64_t bytes) const {
              "cuMemsetD8Async");
 }
 
-void Memory::release(std::byte* data, std::int64_t bytes) {
+// A graph releases only what it has allocated itself; the rest waits until it has been captured.
+void Memory::release(std::byte* data) {
+  const Current current(gpu_);
   {
     const std::lock_guard lock(mutex_);
-    device_.erase(data);
+    aside_.insert(device_.extract(data));
   }
-  const Current current(gpu_);
-  if (poison_) fill_with_nan(data, bytes);
-  allocator_.release(data, bytes, compute_->handle());
+  release_aside();
 }
 
-// Freeing host memory waits for nothing that is queued, so what may be in use is freed later.
-void Memory::retire(std::byte* data) {
-  const Current current(gpu_);
+void Memory::release_aside() {
   const std::lock_guard lock(mutex_);
-  values_.erase(data);
-  if (compute_->idle()) {
-    gpu_.api().release_host(data);
-    return;
+  if (aside_.empty()) return;
+  const Current current(gpu_);
+  const bool capturing = compute_->capturing();
+  for (auto next = aside_.begin(); next != aside_.end();) {
+    if (capturing && !next->second.captured) {
+      ++next;
+      continue;
+    }
+    const auto [data, block] = *next;
+    next = aside_.erase(next);
+    if (poison_) fill_with_nan(data, block.bytes);
+    allocator_.release(data, block.bytes, compute_->handle());
   }
-  retired_.emplace_back(compute_->shared_gpu(), data);
-  compute_->record(retired_.back().unused);
 }
 
-void Memory::free_retired() {
-  const Current current(gpu_);
-  const std::lock_guard lock(mutex_);
-  while (!retired_.empty() && retired_.front().unused.done()) {
-    gpu_.api().release_host(retired_.front().data);
-    retired_.pop_front();
+void Memory::release_values(std::byte* data) {
+  std::int64_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    bytes = values_.extract(data).mapped().bytes;
   }
+  pinned_.put(data, bytes, compute_->handle());
 }
 
 }  // namespace ringspan::comm::cuda

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "comm/buffer.hpp"
 #include "comm/devices/cuda/gpu.hpp"
+#include "comm/devices/cuda/pinned_memory.hpp"
 #include "comm/devices/memory_counters.hpp"
 
 namespace ringspan::comm::cuda {
@@ -45,30 +45,28 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void reset_peak() { counters_.reset_peak(); }
 
  private:
-  /// Host memory that work queued before `unused` may still use.
-  struct Retired {
-    Retired(const std::shared_ptr<const Gpu>& gpu, void* memory) : unused(gpu), data(memory) {}
-
-    Event unused;
-    void* data;
+  struct Block {
+    std::int64_t bytes = 0;
+    bool captured = false;  // allocated while a graph was captured, which so may release it
   };
 
-  using Sizes = std::map<const std::byte*, std::int64_t>;  // [first byte]
+  using Blocks = std::map<std::byte*, Block, std::less<>>;  // [first byte]
 
-  bool lies_in(const Sizes& sizes, const std::byte* address) const;
+  bool lies_in(const Blocks& blocks, const std::byte* address) const;
   void fill_with_nan(std::byte* data, std::int64_t bytes) const;
-  void release(std::byte* data, std::int64_t bytes);
-  void retire(std::byte* data);
-  void free_retired();
+  void release(std::byte* data);
+  void release_aside();
+  void release_values(std::byte* data);
 
   const std::shared_ptr<const Stream> compute_;
   const Gpu& gpu_;
   const Allocator allocator_;
   const bool poison_;
+  PinnedMemory pinned_;
   MemoryCounters counters_;
   mutable std::mutex mutex_;  // of what follows
-  Sizes device_, values_;
-  std::list<Retired> retired_;
+  Blocks device_, values_;
+  Blocks aside_;  // let go of while a graph was captured that they are no part of
 };
 
 }  // namespace ringspan::comm::cuda

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/cuda_ipc/pool.hpp"
 
-#include <algorithm>
-#include <bit>
 #include <iterator>
 
+#include "comm/devices/cuda/block_size.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm::cuda_ipc {
 namespace {
 
-constexpr std::int64_t kSmallest = 512;  // bytes
-
-// Eight sizes between two powers of two: blocks are used again, and no more than an eighth is lost.
-std::int64_t size_of_block(std::int64_t bytes) {
-  const auto wanted = static_cast<std::uint64_t>(std::max(bytes, kSmallest));
-  const auto step = static_cast<std::int64_t>(std::bit_floor(wanted) / 8);
-  return (static_cast<std::int64_t>(wanted) + step - 1) / step * step;
-}
+using cuda::size_of_block;
 
 cuda::Address address(const std::byte* data) { return reinterpret_cast<cuda::Address>(data); }
 

@@ -46,6 +46,14 @@ std::shared_ptr<const Api> load_nccl() {
   return api;
 }
 
+void check(const Api& api, Status status, CommHandle comm, const char* call) {
+  if (status == kSuccess || status == kInProgress) return;
+  const char* const more = api.last_error(comm);
+  throw Error(
+      status == kRemoteError ? ErrorKind::peer_failed : ErrorKind::system,
+      concat(call, ": ", api.error_string(status), more && *more ? ": " : "", more ? more : ""));
+}
+
 std::string version_text(const Api& api) { return text_of(version_of(api)); }
 
 }  // namespace ringspan::comm::nccl

@@ -17,10 +17,11 @@ namespace ringspan::comm::nccl {
 using Status = int;  // ncclResult_t
 using CommHandle = ncclComm*;
 
-inline constexpr Status kSuccess = 0;     // ncclSuccess
-inline constexpr Status kInProgress = 7;  // ncclInProgress
-inline constexpr int kBytes = 0;          // ncclInt8, an ncclDataType_t
-inline constexpr int kVersion = 21800;    // NCCL_VERSION(2, 18, 0): what Config is laid out for
+inline constexpr Status kSuccess = 0;      // ncclSuccess
+inline constexpr Status kRemoteError = 6;  // ncclRemoteError
+inline constexpr Status kInProgress = 7;   // ncclInProgress
+inline constexpr int kBytes = 0;           // ncclInt8, an ncclDataType_t
+inline constexpr int kVersion = 21800;     // NCCL_VERSION(2, 18, 0): what Config is laid out for
 
 struct UniqueId {  // ncclUniqueId
   char bytes[128] = {};
@@ -58,6 +59,10 @@ struct Api {
 
 /// Throws not_available with the reason: no library, or one older than 2.18.
 std::shared_ptr<const Api> load_nccl();
+
+/// Throws, in NCCL's own words, peer_failed if another rank is at fault, system for any other
+/// failure. A call that is in progress has not failed. The communicator may be null.
+void check(const Api& api, Status status, CommHandle comm, const char* call);
 
 /// "2.21.5"
 std::string version_text(const Api& api);

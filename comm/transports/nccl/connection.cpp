@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/nccl/connection.hpp"
 
+#include <chrono>
+#include <exception>
+#include <thread>
 #include <utility>
 
 #include "comm/devices/cuda/copy.hpp"
+#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::comm::nccl {
 namespace {
 
-constexpr Status kRemoteError = 6;  // ncclRemoteError
+constexpr double kMoment = 1;  // seconds, in which an abort is over if no kernel holds it up
 
 }  // namespace
 
@@ -26,7 +30,12 @@ Connection::Connection(std::shared_ptr<const Api> api, std::shared_ptr<const cud
   check(api_->init_rank(&handle_, ranks, id, rank, &config), "ncclCommInitRankConfig");
 }
 
-Connection::~Connection() { abort(); }
+Connection::~Connection() {
+  abort();
+  const double start = cuda::host_seconds();
+  while (!idle() && cuda::host_seconds() - start < kMoment)
+    std::this_thread::sleep_for(std::chrono::duration<double>(cuda::nap_after(0)));
+}
 
 // NCCL compares nothing: a size that differs hangs, and an order that differs swaps messages. So
 // whoever posts the second half of a message is told what does not fit before NCCL sees it.
@@ -123,20 +132,30 @@ void Connection::destroy() {
   check(api_->destroy(std::exchange(handle_, nullptr)), "ncclCommDestroy");
 }
 
+// NCCL returns once all that it has queued has run: never, behind a kernel that does not end. So a
+// thread of its own calls it, which is left behind then, with all that the call needs.
 void Connection::abort() noexcept {
   const std::lock_guard lock(mutex_);
-  if (handle_) api_->abort(std::exchange(handle_, nullptr));
+  if (!handle_) return;
+  const auto call = [api = api_, gpu = gpu_, handle = handle_, over = abort_over_] {
+    try {
+      const cuda::Current current(*gpu);  // or CUDA makes a context on the first GPU
+      api->abort(handle);
+    } catch (const Error&) {  // the GPU has failed, and nothing runs there any more
+    }
+    *over = true;
+  };
+  aborting_ = true;
+  try {
+    std::thread(call).detach();
+    handle_ = nullptr;
+  } catch (const std::exception&) {  // no thread now, but perhaps at the next call
+    aborting_ = false;
+  }
 }
 
 void Connection::check(Status status, const char* call) const {
-  if (status != kSuccess && status != kInProgress) fail(status, call);
-}
-
-void Connection::fail(Status status, const char* call) const {
-  const char* const more = api_->last_error(handle_);
-  throw Error(
-      status == kRemoteError ? ErrorKind::peer_failed : ErrorKind::system,
-      concat(call, ": ", api_->error_string(status), more && *more ? ": " : "", more ? more : ""));
+  nccl::check(*api_, status, handle_, call);
 }
 
 }  // namespace ringspan::comm::nccl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,8 @@ class Connection final : public streams::Connection {
   void end(Operation& operation, const cuda::Stream& stream) override;
   void finalize() override;
   void destroy() override;
+  /// An abort waits for all kernels of NCCL that are queued.
+  bool idle() const override { return !aborting_ || *abort_over_; }
   void abort() noexcept override;
 
  private:
@@ -53,7 +56,6 @@ class Connection final : public streams::Connection {
   void exchange(std::span<const Part> sends, std::span<const Part> recvs,
                 const cuda::Stream& stream);
   void check(Status status, const char* call) const;
-  [[noreturn]] void fail(Status status, const char* call) const;
 
   const std::shared_ptr<const Api> api_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
@@ -64,6 +66,8 @@ class Connection final : public streams::Connection {
   std::vector<Slice> unpacked_;  // [recv] of the batch under way, what its rows come from; or empty
   mutable std::mutex mutex_;     // of the handle
   CommHandle handle_ = nullptr;
+  std::atomic<bool> aborting_{false};
+  const std::shared_ptr<std::atomic<bool>> abort_over_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace ringspan::comm::nccl

@@ -69,7 +69,8 @@ class Engine {
   bool quiet() const { return !busy() && nobody_active(); }
 
   /// After a failure of the world, from any thread: what is queued on the GPU ends, so that
-  /// whoever waits for it by other means returns. Otherwise reports what has failed on the GPU.
+  /// whoever waits for it by other means returns. Otherwise reports what has failed on the GPU, and
+  /// who is gone.
   void interrupt();
 
  private:
@@ -94,6 +95,8 @@ class Engine {
   void require_alive(const diagnosis::Waiting& waiting, Patience& patience, double deadline);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   [[noreturn]] void fail(const Error& cause);
+  std::optional<Error> who_is_gone() const;
+  void notice_who_is_gone();
   void await_name(const Error& error);
   [[noreturn]] void report(const Error& error, std::string_view operation, std::int64_t sequence);
   void require_process(int peer);
@@ -127,7 +130,8 @@ class Engine {
   std::shared_ptr<Operation> posting_;                // about to be queued, or failed there
   std::optional<Error> dropped_;                      // to be reported at the next call
   bool connected_ = false, gave_up_ = false, closed_ = false;
-  std::mutex queueing_;  // messages are being queued
+  std::mutex queueing_;                     // messages are being queued
+  std::optional<std::int64_t> gone_since_;  // for interrupt(): another rank is
   std::mt19937_64 random_;
 };
 

@@ -35,18 +35,23 @@ void Engine::fail(const Error& cause) {
   throw cause;
 }
 
+std::optional<Error> Engine::who_is_gone() const {
+  for (int rank = 0; rank < hub_->size(); ++rank) {
+    const std::string lost = hub_->returned(rank) ? "" : hub_->lost(rank);
+    if (!lost.empty())
+      return Error(ErrorKind::peer_failed, concat("rank ", rank, " is gone: ", lost),
+                   {rank_, rank});
+  }
+  return {};
+}
+
 // NCCL may notice that another process is gone, but says no name; what watches processes does, a
 // little later.
 void Engine::await_name(const Error& error) {
   const std::int64_t start = diagnosis::steady_now();
   while (error.kind() == ErrorKind::peer_failed && !hub_->failure() &&
          diagnosis::seconds_since(start) < kNaming) {
-    for (int rank = 0; rank < hub_->size(); ++rank) {
-      const std::string lost = hub_->returned(rank) ? "" : hub_->lost(rank);
-      if (!lost.empty())
-        hub_->fail(Error(ErrorKind::peer_failed, concat("rank ", rank, " is gone: ", lost),
-                         {rank_, rank}));
-    }
+    if (const auto gone = who_is_gone()) hub_->fail(*gone);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -153,6 +158,14 @@ void Engine::close() {
   closed_ = true;
 }
 
+// A rank whose own thread waits for who is gone can tell for what, and so comes first.
+void Engine::notice_who_is_gone() {
+  const auto gone = who_is_gone();
+  if (!gone) return void(gone_since_.reset());
+  if (!gone_since_) gone_since_ = diagnosis::steady_now();
+  if (diagnosis::seconds_since(*gone_since_) > kNaming) hub_->fail(*gone);
+}
+
 void Engine::interrupt() {
   if (hub_->failure()) {
     connection_->abort();
@@ -160,6 +173,7 @@ void Engine::interrupt() {
     if (queueing && !busy()) hub_->set_active(rank_, false);  // its own thread may be elsewhere
     return;
   }
+  notice_who_is_gone();
   try {
     connection_->ready();
   } catch (const Error& error) {

@@ -19,6 +19,12 @@ std::shared_ptr<Channel> everyone(diagnosis::Hub& hub) {
 
 }  // namespace
 
+void require_gpu_each(std::string_view transport, const cuda::Api& cuda, int ranks) {
+  const int gpus = cuda::device_count(cuda);
+  RINGSPAN_REQUIRE(ranks <= gpus, transport, ": ", ranks,
+                   " ranks that are threads need as many GPUs; there are ", gpus);
+}
+
 std::shared_ptr<Engine> run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int rank,
                                  const RankFunction& body,
                                  const std::shared_ptr<const cuda::Gpu>& gpu,
@@ -49,11 +55,11 @@ void launch_threads(const LaunchOptions& options, const RankFunction& body,
   const auto hub = std::make_shared<threads::Hub>(options);
   Watchdog watchdog;
   std::vector<std::shared_ptr<const cuda::Gpu>> gpus;
-  for (int gpu = 0; gpu < cuda::device_count(*cuda) && gpu < options.ranks; ++gpu)
+  for (int gpu = 0; gpu < options.ranks; ++gpu)
     gpus.push_back(std::make_shared<cuda::Gpu>(cuda, gpu));
   std::vector<std::shared_ptr<Engine>> engines(options.ranks);
   threads::run_each(*hub, [&](int rank) {
-    engines[rank] = run_rank(hub, rank, body, gpus[rank % gpus.size()], connect, watchdog);
+    engines[rank] = run_rank(hub, rank, body, gpus[rank], connect, watchdog);
   });
   const auto error = hub->outcome();
   if (!error) return;

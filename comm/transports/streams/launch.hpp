@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "comm/launch.hpp"
 #include "comm/transports/streams/engine.hpp"
@@ -14,8 +15,11 @@ namespace ringspan::comm::streams {
 using Connect = std::function<std::unique_ptr<Connection>(
     const std::shared_ptr<const cuda::Gpu>& gpu, int rank)>;
 
-/// What Backend::launch does where ranks are threads of this process. Rank r has GPU r, modulo
-/// their number.
+/// Throws invalid_argument if ranks that are threads are more than GPUs: what several of them queue
+/// in one context may wait for each other, which CUDA does not promise to end.
+void require_gpu_each(std::string_view transport, const cuda::Api& cuda, int ranks);
+
+/// What Backend::launch does where ranks are threads of this process. Rank r has GPU r.
 void launch_threads(const LaunchOptions& options, const RankFunction& body,
                     const std::shared_ptr<const cuda::Api>& cuda, const Connect& connect);
 
