@@ -152,7 +152,7 @@ class Halo final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(LayoutKind::contiguous, problem);
+    require_possible_in(LayoutKind::contiguous, problem, comm_.size());
     require_window(problem.mask);
   }
 

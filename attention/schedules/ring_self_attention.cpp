@@ -191,7 +191,7 @@ class RingSelfAttention final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(layout_, problem);
+    require_possible_in(layout_, problem, comm_.size());
     require_addressable_scores(problem);
     RINGSPAN_REQUIRE(kernels_.scores(),
                      "ring_self_attention keeps scores in memory, which these kernels cannot; "

@@ -57,9 +57,9 @@ ShardContract layout_contract(const Problem& problem, LayoutKind layout, int ran
           concat(name(layout), ", rank ", rank, " of ", ranks)};
 }
 
-void require_possible_in(LayoutKind layout, const Problem& problem) {
+void require_possible_in(LayoutKind layout, const Problem& problem, int ranks) {
   require_valid(problem);
-  require_few_tiles(layout, problem.sequence, problem.mask);
+  require_few_tiles(layout, problem.sequence, problem.mask, ranks);
 }
 
 }  // namespace ringspan::attention

@@ -241,6 +241,15 @@ TEST(DoubleRingScheduleTest, IllegalInnerRingsAreRefusedWithTheLegalOnes) {
                     HasSubstr("legal are 1, 2")));
 }
 
+TEST(RingFormTest, HasNoClosedFormForWhatAPlanRefuses) {
+  Problem problem = make_problem("causal", 4800, {.heads = 4});
+  problem.sequence.documents.assign(600, 8);
+  for (const char* schedule : {"zigzag", "bidirectional_ring", "all_gather_kv"}) {
+    EXPECT_THROW(forward_traffic(schedule, {}, problem, world(4, 0), 0), Error) << schedule;
+  }
+  EXPECT_THROW(forward_traffic("usp", {.ulysses_degree = 2}, problem, world(8, 0), 0), Error);
+}
+
 TEST(RingFormTest, OptionsThatAScheduleDoesNotHaveAreRefusedByName) {
   EXPECT_THAT(refusal({"zigzag", {.inner_ring = 2}}, {.ranks = 4}), HasSubstr("inner_ring"));
   EXPECT_THAT(refusal({"all_gather_kv", {.backward = BackwardForm::q}}, {.ranks = 2}),
