@@ -173,6 +173,9 @@ TEST(BidirectionalRingScheduleTest, SendsAsManyBlocksAsARing) {
             (Traffic{7 * block, 7}));
   EXPECT_EQ(most(backward_traffic("bidirectional_ring", {}, problem, world(8, 0))),
             (Traffic{(7 + 9) * block, 7 + 9}));
+  // A rank before is the rank behind: one way, as a ring.
+  EXPECT_EQ(backward_traffic("bidirectional_ring", {}, problem, world(2, 0), 1),
+            (Traffic{(1 + 2) * 4 * block, 1 + 2}));
 }
 
 // BurstAttention's count in bytes, of a bf16 token and head of size d: 12 d that travel as K and V,
