@@ -77,6 +77,13 @@ TEST(CudaAttentionRefusalTest, SaysWhatItNeeds) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("runs on a GPU")));
   EXPECT_THAT([&] { make_kernels("cuda", *gpu)->prepare({.reproducible = true}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("no reproducible sums")));
+  const auto prepare = [&](const Shape& shape) { make_kernels("cuda", *gpu)->prepare(shape); };
+  const auto refused = testing::ThrowsMessage<Error>(testing::HasSubstr("65535 heads"));
+  EXPECT_THAT([&] { prepare({.heads = 65536, .dtype = bf16}); }, refused);
+  EXPECT_THAT([&] { prepare({.batch = 65536, .dtype = f16}); }, refused);
+  EXPECT_THAT([&] { prepare({.batch = 32768, .head_dim = 129, .dtype = bf16}); }, refused);
+  prepare({.batch = 65535, .heads = 65535, .dtype = bf16});
+  prepare({.batch = 65536, .heads = 65536, .dtype = f32});  // plain kernels count rows
   EXPECT_EQ(cuda::kernel_dim(DType::f32, 64, 64), 0);
   EXPECT_EQ(cuda::kernel_dim(DType::bf16, 64, 65), 128);
   EXPECT_EQ(cuda::kernel_dim(DType::f16, 257, 64), 0);
