@@ -49,6 +49,7 @@ class HaloPlan final : public Plan {
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
+    queries_.require(inputs, outputs);  // a refused call leaves `saved` as it was
     auto* const kept = saved_to_fill<SavedHalo>(*this, saved);
     queries_.begin_forward(*this, inputs, outputs, kept ? kept->queries.get() : nullptr);
     const Buffers& halo = kept ? kept->halo : unsaved_;

@@ -67,6 +67,7 @@ class RingSelfAttentionPlan final : public Plan {
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
+    queries_.require(inputs, outputs);  // a refused call leaves `saved` as it was
     auto* const kept = saved_to_fill<SavedScores>(*this, saved);
     queries_.begin_forward(*this, inputs, outputs, kept ? kept->lse.get() : nullptr);
     const TensorView scores = kept ? kept->scores : scores_;
