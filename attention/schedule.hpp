@@ -35,10 +35,12 @@ struct Inputs {
 };
 
 /// One rank's shard of the results. lse (fp32, natural log, [batch][tokens][heads][1]) is optional:
-/// leave data null. Fully masked rows and padding give out = 0, lse = -inf.
+/// leave the view empty. Fully masked rows and padding give out = 0, lse = -inf.
 struct Outputs {
   TensorView out;  // [batch][tokens][heads][value_dim], shape.dtype
   TensorView lse = {};
+  /// Judged by the shape: where there are no tokens there may be no memory, either.
+  bool wants_lse() const { return lse.batch > 0; }
 };
 
 /// Shaped as q, k, v; in shape.dtype or in an accumulator, of the dtype or of the shape. They are

@@ -12,7 +12,7 @@ void ShardContract::require(const Inputs& inputs, const Outputs& outputs) const 
   require_view("v", inputs.v, shape.kv_heads, shape.value_dim);
   require_sinks("sinks", inputs.sinks);
   require_view("out", outputs.out, shape.heads, shape.value_dim);
-  if (outputs.lse.data) {
+  if (outputs.wants_lse()) {
     require_shape("lse", outputs.lse, DType::f32, shape.batch, tokens, shape.heads, 1);
   }
 }

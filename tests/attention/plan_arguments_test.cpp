@@ -31,5 +31,36 @@ TEST(PlanArgumentsTest, ARefusedForwardPassLeavesASavedAsItWas) {
   }
 }
 
+// Such as a framework's tensors are: nothing to hold, no memory.
+TEST(PlanArgumentsTest, ARankWithoutTokensMayHaveNoMemory) {
+  if (!comm::test::enough_processes(4)) return;
+  const Problem problem = make_problem("window:7:3", 2, {.heads = 4, .kv_heads = 2});
+  const OracleInputs inputs = random_inputs(problem, 1);
+  const OracleResults expected = oracle(problem, inputs);
+  for (const NamedSchedule& schedule : every_schedule(4, problem.mask)) {
+    SCOPED_TRACE(describe(schedule));
+    const comm::LaunchOptions options{.ranks = 4, .deadline = 5};
+    EXPECT_TRUE(comm::test::on_every_rank(options, [&](const comm::Communicator& comm) {
+      const auto kernels = make_kernels("reference", comm.device());
+      const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
+      const RankTensors t(comm.device(), problem, made->shard(problem.sequence), inputs);
+      const auto plan = made->plan(problem);
+      const auto saved = plan->make_saved();
+      const auto without_memory = [](auto view) {
+        if (view.elements() == 0) view.data = nullptr;
+        return view;
+      };
+      const Inputs in{without_memory(t.inputs().q), without_memory(t.inputs().k),
+                      without_memory(t.inputs().v)};
+      const Outputs out{without_memory(t.outputs().out), without_memory(t.outputs().lse)};
+      const Gradients gradients{without_memory(t.gradients().dq), without_memory(t.gradients().dk),
+                                without_memory(t.gradients().dv)};
+      plan->forward(in, out, saved.get());
+      plan->backward(in, out, *saved, without_memory(t.d_out.view()), gradients);
+      return matches(t, expected, problem);
+    }));
+  }
+}
+
 }  // namespace plan_arguments_test
 }  // namespace ringspan::attention
