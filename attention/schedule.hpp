@@ -14,7 +14,10 @@
 
 namespace ringspan::attention {
 
-/// What is to be computed, without saying how; equal on all ranks.
+/// What is to be computed, without saying how; equal on all ranks. Gradients take a logit s as a
+/// weight of exp(s - lse), no more than 1, and lse is fp32 (fp64 of fp64): the weight is off by a
+/// factor of up to e^(|s| / 2^24), so that logits of 1e5 cost gradients 1 % and those of 1e7 leave
+/// them finite and no more. Kernels in fp32 round logits alike.
 struct Problem {
   Shape shape;
   Sequence sequence;

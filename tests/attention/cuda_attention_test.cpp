@@ -71,6 +71,20 @@ TEST(CudaAttentionRepeatTest, GivesTheSameBitsEveryTime) {
   expect_same(attend("cuda", problem, inputs, blocks), attend("cuda", problem, inputs, blocks));
 }
 
+TEST(CudaAttentionLogitsTest, NoWeightIsAbove1HoweverLargeTheyAre) {
+  for (const DType dtype : {bf16, f32}) {
+    for (const double scale : {1e7, 1e9, 1e30}) {
+      Problem problem = LocalCase{"", 20, {1, 2, 1, 6, 10, dtype}, "causal"}.problem();
+      problem.softmax_scale = scale;
+      problem.sinks = true;
+      OracleInputs inputs = random_inputs(problem, 5);
+      inputs.sinks[1] = static_cast<float>(1.2345678 * scale);
+      const LocalResults results = attend("cuda", problem, inputs, one_key_block(problem));
+      expect_bounded(results.dq, results.dk, results.dv, results.d_sinks, inputs);
+    }
+  }
+}
+
 TEST(CudaAttentionRefusalTest, SaysWhatItNeeds) {
   const auto host = device_for("cpu"), gpu = device_for("cuda");
   EXPECT_THAT([&] { make_kernels("cuda", *host); },
