@@ -27,6 +27,7 @@
 #include "attention/schedules/head_split.hpp"
 #include "attention/schedules/ring_order.hpp"
 #include "attention/schedules/schedule_choice.hpp"
+#include "attention/tile.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
@@ -123,6 +124,9 @@ class PassTraffic {
         with_lse_(with_lse) {
     require_valid(problem);
     for (const comm::Place& place : world.places) nodes_.push_back(place.node);
+    const std::vector<comm::Place> ring = groups(0).ring;
+    const int size = static_cast<int>(ring.size());
+    require_few_tiles(choice_.layout, problem.sequence, problem.mask, size);
     if (choice_.family == ScheduleChoice::Family::halo) {
       require_window(problem.mask);
       return;
@@ -139,8 +143,6 @@ class PassTraffic {
       bidirectional_.emplace(problem, choice_.layout, ranks());
       return;
     }
-    const std::vector<comm::Place> ring = groups(0).ring;
-    const int size = static_cast<int>(ring.size());
     ring_.emplace(problem, choice_.layout, size, has_two_rings() ? order(ring).inner_ranks : size,
                   pass == Pass::backward ? options.backward : BackwardForm::kv);
   }

@@ -26,7 +26,8 @@ struct Traffic {
 /// Traffic that a schedule on all ranks of a world must cause on rank `rank`, derived from the
 /// problem (its layout, mask and sizes) and from where the ranks are, never from a plan or a
 /// counter. `with_lse`: the lse is among the outputs. Sources of the formulas stand beside them in
-/// the .cpp file. Throws invalid_argument for what a plan would refuse.
+/// the .cpp file. Throws invalid_argument for what a plan would refuse, but for what only its
+/// kernels or their memory cannot hold.
 Traffic forward_traffic(std::string_view schedule, const ScheduleOptions& options,
                         const Problem& problem, const comm::World& world, int rank,
                         bool with_lse = false);

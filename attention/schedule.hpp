@@ -14,7 +14,10 @@
 
 namespace ringspan::attention {
 
-/// What is to be computed, without saying how; equal on all ranks.
+/// What is to be computed, without saying how; equal on all ranks. Gradients take a logit s as a
+/// weight of exp(s - lse), no more than 1, and lse is fp32 (fp64 of fp64): the weight is off by a
+/// factor of up to e^(|s| / 2^24), so that logits of 1e5 cost gradients 1 % and those of 1e7 leave
+/// them finite and no more. Kernels in fp32 round logits alike.
 struct Problem {
   Shape shape;
   Sequence sequence;
@@ -35,10 +38,12 @@ struct Inputs {
 };
 
 /// One rank's shard of the results. lse (fp32, natural log, [batch][tokens][heads][1]) is optional:
-/// leave data null. Fully masked rows and padding give out = 0, lse = -inf.
+/// leave the view empty. Fully masked rows and padding give out = 0, lse = -inf.
 struct Outputs {
   TensorView out;  // [batch][tokens][heads][value_dim], shape.dtype
   TensorView lse = {};
+  /// Judged by the shape: where there are no tokens there may be no memory, either.
+  bool wants_lse() const { return lse.batch > 0; }
 };
 
 /// Shaped as q, k, v; in shape.dtype or in an accumulator, of the dtype or of the shape. They are

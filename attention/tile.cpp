@@ -100,6 +100,20 @@ Wide pairs_up_to(Wide h, Wide q, Wide k) {
   return triangle(q + h) - triangle(h) - triangle(q + h - k) + triangle(h - k);
 }
 
+/// Zigzag cuts documents that the mask does not know: any run may then see any other.
+void require_few_runs(const Sequence& sequence, int ranks) {
+  constexpr std::int64_t most = 1 << 10;
+  static_assert(most * most == kMaxTiles);
+  if (2 * (std::ssize(sequence.documents) + 1) <= most) return;  // two of each, and of the padding
+  std::int64_t runs = 0;
+  for (const Shard& shard : shards(LayoutKind::zigzag, sequence, ranks))
+    runs = std::max(runs, std::ssize(shard));
+  RINGSPAN_REQUIRE(
+      runs <= most, std::ssize(sequence.documents), " documents in zigzag shards are up to ", runs,
+      " runs on a rank, and without a mask of documents may fall into more than ", kMaxTiles,
+      " tiles; at most ", most, " runs do not, and contiguous shards are one");
+}
+
 }  // namespace
 
 std::vector<Tile> visible_tiles(const Shard& queries, const Shard& keys, const Sequence& sequence,
@@ -118,7 +132,8 @@ std::vector<Tile> visible_tiles(const Shard& queries, const Shard& keys, const S
   return std::move(tiling).sorted();
 }
 
-void require_few_tiles(LayoutKind layout, const Sequence& sequence, const Mask& mask) {
+void require_few_tiles(LayoutKind layout, const Sequence& sequence, const Mask& mask, int ranks) {
+  if (layout == LayoutKind::zigzag && !mask.documents) return require_few_runs(sequence, ranks);
   const auto documents = mask.documents ? std::ssize(sequence.documents) : 1;
   const std::int64_t runs = layout == LayoutKind::zigzag ? 2 : 1;  // of one document in a shard
   RINGSPAN_REQUIRE(documents <= kMaxTiles / (runs * runs), documents, " documents in ",

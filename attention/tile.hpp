@@ -37,8 +37,8 @@ std::vector<Tile> visible_tiles(const Shard& queries, const Shard& keys, const S
 
 inline constexpr std::int64_t kMaxTiles = 1 << 20;
 
-/// Throws invalid_argument, on all ranks alike, if two shards of this layout might have more.
-void require_few_tiles(LayoutKind layout, const Sequence& sequence, const Mask& mask);
+/// Throws invalid_argument, on all ranks alike, if two shards of so many ranks might have more.
+void require_few_tiles(LayoutKind layout, const Sequence& sequence, const Mask& mask, int ranks);
 
 /// Number of (query, key) pairs that the tiles make visible; exact.
 std::int64_t visible_pairs(std::span<const Tile> tiles);

@@ -5,7 +5,8 @@
 // blocks of B bytes and gradients of A,
 //   forward   (N w - 1) B, (N - 1) B of it outwards
 //   backward  the same, and (N w + N) A, of which N A outwards (with one inner ring w A)
-// A bidirectional ring sends P - 1 blocks too, P / 2 of them forwards, and P + 1 gradients.
+// A bidirectional ring sends P - 1 blocks too, P / 2 of them forwards, and P + 1 gradients; of two
+// ranks, P gradients, since there is only one way.
 // B and A are those of K and V, or of q, d_out, lse, delta and of dq (BurstAttention,
 // arXiv:2403.09347).
 #include "attention/closed_forms/ring_traffic.hpp"

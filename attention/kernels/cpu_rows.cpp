@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/kernels/logit.hpp"
 #include "attention/kernels/scalar.hpp"
 
 namespace ringspan::attention::cpu {
@@ -123,7 +124,7 @@ void delta(const ConstTensorView& out, const ConstTensorView& d_out, const Const
     for_each_row(delta.slice_heads(h, 1), [&](std::int64_t b, std::int64_t t, std::int64_t) {
       const float row_lse = *row<float>(lse, b, t, h);
       if (row_lse == kNothing) return;
-      sum += std::exp(sink(*sinks, h) - row_lse) * *row<float>(delta, b, t, h);
+      sum += softmax_weight<double>(sink(*sinks, h), row_lse) * *row<float>(delta, b, t, h);
     });
     *row<float>(*d_sinks, 0, 0, h) -= static_cast<float>(sum);
   }

@@ -118,7 +118,8 @@ inline void softmax(const ForwardPanel& panel) {
 }
 
 /// Turns logits into weights p = 2^(logit - lse), and d_weights, which come in as d_out.v, into
-/// d_logits = scale * p * (d_out.v - delta), times 1 - tanh^2 for capped logits.
+/// d_logits = scale * p * (d_out.v - delta), times 1 - tanh^2 for capped logits. lse is rounded, by
+/// any amount where logits are huge; p is at most 1 all the same.
 template <bool kCapped>
 inline void softmax_gradient(const BackwardPanel& panel) {
   const Vector scale = hn::Set(kFloats, panel.scale);
@@ -130,7 +131,8 @@ inline void softmax_gradient(const BackwardPanel& panel) {
     float* d_weight = panel.d_weights + j;
     for (std::int64_t key = 0; key < panel.keys; ++key) {
       const Vector logit = hn::LoadU(kFloats, weight);
-      const Vector p = exp2(hn::Sub(logit, lse));
+      const Vector x = hn::Sub(logit, lse);
+      const Vector p = exp2(hn::IfThenZeroElse(hn::Gt(x, hn::Zero(kFloats)), x));
       Vector d_logit = hn::Mul(hn::Mul(p, scale), hn::Sub(hn::LoadU(kFloats, d_weight), delta));
       if constexpr (kCapped) {
         const Vector t = hn::Mul(logit, inverse_cap);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/kernels/logit.hpp"
 #include "attention/kernels/scalar.hpp"
 
 namespace ringspan::attention {
@@ -245,7 +246,7 @@ void HostScores<Number>::backward_values(const ConstTensorView& scores, const Ba
     for (std::int64_t j = 0; j < row.count(); ++j) {
       const Number s = weights_[j] * std::numbers::ln2_v<Number>;
       const Number t = block.logits.softcap ? s / static_cast<Number>(*block.logits.softcap) : 0;
-      const Number p = std::exp(s - lse);
+      const Number p = softmax_weight(s, lse);
       add_scaled(p, query_.data(), dim, sums_.data() + (row.first + j) * dim);
       products_[j] = p * (products_[j] - delta) * (1 - t * t) * scale;
     }

@@ -66,17 +66,16 @@ class ModelledKernels final : public ModelledMovement {
   void prepare(const Shape& shape) override {
     RINGSPAN_REQUIRE(element_bytes(shape.dtype) == 2, "no speed of ", name(library_.library),
                      " is known in ", name(shape.dtype), "; it is in bf16 and fp16");
-    const double head_dim = static_cast<double>(shape.head_dim + shape.value_dim) / 2;
-    forward_ = &kernel_curve(gpu_.kind, library_.library, KernelPass::forward, head_dim);
-    backward_ = &kernel_curve(gpu_.kind, library_.library, KernelPass::backward, head_dim);
-    last_ = {};
+    for (const KernelPass pass : {KernelPass::forward, KernelPass::backward})
+      (void)curve(pass, shape.head_dim, shape.value_dim);
   }
 
   void forward(const ForwardBlock& block, const Partial& partial) override {
     if (block.tiles.empty()) return;
     const CallRows rows = call_rows(block.tiles, block.k.tokens);
     const double flops_per_pair = 2.0 * static_cast<double>(block.q.head_dim + block.v.head_dim);
-    attend(*forward_, block.tiles, flops_per_pair, block.q, rows.queries, "attention_forward");
+    attend(curve(KernelPass::forward, block.q.head_dim, block.v.head_dim), block.tiles,
+           flops_per_pair, block.q, rows.queries, "attention_forward");
 
     const std::int64_t elements = rows.queries * block.q.batch * block.q.heads * block.v.head_dim;
     const bool first = std::exchange(identity_, nullptr) == partial.max.data;
@@ -93,7 +92,8 @@ class ModelledKernels final : public ModelledMovement {
     const CallRows rows = call_rows(block.tiles, block.k.tokens);
     const double flops_per_pair =
         2.0 * static_cast<double>(3 * block.q.head_dim + 2 * block.v.head_dim);
-    attend(*backward_, block.tiles, flops_per_pair, block.q, rows.keys, "attention_backward");
+    attend(curve(KernelPass::backward, block.q.head_dim, block.v.head_dim), block.tiles,
+           flops_per_pair, block.q, rows.keys, "attention_backward");
 
     const std::int64_t elements = rows.queries * dq.batch * dq.heads * dq.head_dim +
                                   rows.keys * dk.batch * dk.heads * (dk.head_dim + dv.head_dim);
@@ -122,6 +122,12 @@ class ModelledKernels final : public ModelledMovement {
   }
 
  private:
+  /// Throws invalid_argument where there is none.
+  const KernelCurve& curve(KernelPass pass, std::int64_t head_dim, std::int64_t value_dim) const {
+    return kernel_curve(gpu_.kind, library_.library, pass,
+                        static_cast<double>(head_dim + value_dim) / 2);
+  }
+
   static std::int64_t bytes(const Partial& partial) {
     return partial.out.bytes() + partial.max.bytes() + partial.sum.bytes();
   }
@@ -130,9 +136,11 @@ class ModelledKernels final : public ModelledMovement {
   void attend(const KernelCurve& curve, std::span<const Tile> tiles, double flops_per_pair,
               const ConstTensorView& q, std::int64_t rows, std::string_view kernel) {
     const std::int64_t heads = q.batch * q.heads;
-    if (last_.curve != &curve || last_.heads != heads || last_.rows != rows ||
+    if (last_.curve != &curve || last_.flops_per_pair != flops_per_pair || last_.heads != heads ||
+        last_.rows != rows ||
         !std::equal(tiles.begin(), tiles.end(), last_.tiles.begin(), last_.tiles.end())) {
       last_ = {&curve,
+               flops_per_pair,
                heads,
                rows,
                {tiles.begin(), tiles.end()},
@@ -141,10 +149,11 @@ class ModelledKernels final : public ModelledMovement {
     device_.compute(last_.seconds / gpu_.attention_speed, kernel);
   }
 
-  /// Of the shape that was prepared. Blocks of a striped ring are alike, and each would take as
-  /// long to model.
+  /// All that its time depends on. Blocks of a striped ring are alike, and each would take as long
+  /// to model.
   struct Call {
     const KernelCurve* curve = nullptr;
+    double flops_per_pair = 0;
     std::int64_t heads = 0, rows = 0;
     std::vector<Tile> tiles = {};
     double seconds = 0;
@@ -153,8 +162,6 @@ class ModelledKernels final : public ModelledMovement {
   const comm::Gpu& gpu_;
   ModelledLibrary library_;
   ModelledScores scores_{device_, gpu_};
-  const KernelCurve* forward_ = nullptr;
-  const KernelCurve* backward_ = nullptr;
   Call last_;
   const void* identity_ = nullptr;  // max of a partial result that is still the identity
 };

@@ -94,7 +94,7 @@ class ReferenceKernels final : public Kernels {
       double sum = 0;
       for_each_row(delta, [&](const Row& row) {
         if (row.h != h || load(lse, row) == kNothing) return;
-        sum += std::exp(load(*sinks, {0, 0, h}) - load(lse, row)) * load(delta, row);
+        sum += softmax_weight(load(*sinks, {0, 0, h}), load(lse, row)) * load(delta, row);
       });
       store(*d_sinks, {0, 0, h}, 0, load(*d_sinks, {0, 0, h}) - sum);
     }
@@ -153,11 +153,12 @@ class ReferenceKernels final : public Kernels {
     const auto [first, end] = keys_of(tile, i);
     for (std::int64_t j = first; j < end; ++j) {
       const Row key{query.b, token(tile.keys, j), query.h / group};
-      const double s =
-          logit(block.logits, dot(block.q, query, block.k, key)).value * std::numbers::log2e;
+      double s = logit(block.logits, dot(block.q, query, block.k, key)).value * std::numbers::log2e;
+      const double stored = partial.max.dtype == DType::f64 ? s : static_cast<float>(s);
+      // Out there fp32 counts in twos and more, and 2^(s - stored) might be beyond it.
+      if (std::abs(s) > 0x1p24) s = stored;
       // The maximum as it will be stored, so that the sums stay relative to exactly that.
-      const double raised =
-          std::max(max, partial.max.dtype == DType::f64 ? s : static_cast<float>(s));
+      const double raised = std::max(max, stored);
       const double keep = rescale(max, raised), p = std::exp2(s - raised);
       max = raised;
       sum = keep * sum + p;
@@ -181,7 +182,7 @@ class ReferenceKernels final : public Kernels {
     const double lse = load(block.lse, query);
     if (lse == kNothing) return {0, 0};
     const auto [s, slope] = logit(block.logits, dot(block.q, query, block.k, key));
-    const double p = std::exp(s - lse);
+    const double p = softmax_weight(s, lse);
     const double dp = dot(block.d_out, query, block.v, key);
     return {p, block.logits.scale * slope * p * (dp - load(block.delta, query))};
   }

@@ -125,7 +125,7 @@ class ReproducibleKernels final : public Kernels {
       load_row(block.v, key, v_);
       load_row(block.d_out, query, d_out_);
       const auto [s, slope] = logit(block.logits, dot(q_, k_));
-      const double p = std::exp(s - lse);
+      const double p = softmax_weight(s, lse);
       const double ds =
           block.logits.scale * slope * p * (dot(d_out_, v_) - load(block.delta, query));
       ReproducibleSum *const to_q = sums(dq, query), *const to_k = sums(dk, key);
@@ -149,7 +149,7 @@ class ReproducibleKernels final : public Kernels {
       }
       store(delta, row, 0, sum);
       if (!sinks || !d_sinks || of_row == kNothing) return;
-      const double weight = std::exp(load(*sinks, {0, 0, row.h}) - of_row);
+      const double weight = softmax_weight(load(*sinks, {0, 0, row.h}), of_row);
       sums(*d_sinks, {0, 0, row.h})->add(-weight * load(delta, row));
     });
   }

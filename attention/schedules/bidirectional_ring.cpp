@@ -169,7 +169,7 @@ class BidirectionalRing final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(layout_, problem);
+    require_possible_in(layout_, problem, comm_.size());
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {

@@ -255,7 +255,7 @@ class DistFlash final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(kLayout, problem);
+    require_possible_in(kLayout, problem, comm_.size());
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {

@@ -49,6 +49,7 @@ class HaloPlan final : public Plan {
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
+    queries_.require(inputs, outputs);  // a refused call leaves `saved` as it was
     auto* const kept = saved_to_fill<SavedHalo>(*this, saved);
     queries_.begin_forward(*this, inputs, outputs, kept ? kept->queries.get() : nullptr);
     const Buffers& halo = kept ? kept->halo : unsaved_;
@@ -152,7 +153,7 @@ class Halo final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(LayoutKind::contiguous, problem);
+    require_possible_in(LayoutKind::contiguous, problem, comm_.size());
     require_window(problem.mask);
   }
 

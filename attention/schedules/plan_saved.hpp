@@ -15,8 +15,8 @@ struct PlanSaved : Saved {
   bool filled = false;
 };
 
-/// Unfilled until the pass is over: one that fails leaves a mixture. Throws invalid_argument if
-/// another plan made it.
+/// Unfilled until the pass is over: one that fails leaves a mixture; one that is refused must not,
+/// so arguments are checked first. Throws invalid_argument if another plan made it.
 template <typename Own>
 Own* saved_to_fill(const Plan& plan, Saved* saved) {
   if (!saved) return nullptr;

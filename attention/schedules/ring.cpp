@@ -169,7 +169,7 @@ class Ring final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(layout_, problem);
+    require_possible_in(layout_, problem, levels_.all.size());
   }
 
   std::unique_ptr<Plan> plan(const Problem& problem) override {

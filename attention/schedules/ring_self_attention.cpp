@@ -67,6 +67,7 @@ class RingSelfAttentionPlan final : public Plan {
   }
 
   void forward(const Inputs& inputs, const Outputs& outputs, Saved* saved) override {
+    queries_.require(inputs, outputs);  // a refused call leaves `saved` as it was
     auto* const kept = saved_to_fill<SavedScores>(*this, saved);
     queries_.begin_forward(*this, inputs, outputs, kept ? kept->lse.get() : nullptr);
     const TensorView scores = kept ? kept->scores : scores_;
@@ -191,7 +192,7 @@ class RingSelfAttention final : public Schedule {
   }
 
   void require_possible(const Problem& problem) const override {
-    require_possible_in(layout_, problem);
+    require_possible_in(layout_, problem, comm_.size());
     require_addressable_scores(problem);
     RINGSPAN_REQUIRE(kernels_.scores(),
                      "ring_self_attention keeps scores in memory, which these kernels cannot; "

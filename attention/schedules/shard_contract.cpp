@@ -12,7 +12,7 @@ void ShardContract::require(const Inputs& inputs, const Outputs& outputs) const 
   require_view("v", inputs.v, shape.kv_heads, shape.value_dim);
   require_sinks("sinks", inputs.sinks);
   require_view("out", outputs.out, shape.heads, shape.value_dim);
-  if (outputs.lse.data) {
+  if (outputs.wants_lse()) {
     require_shape("lse", outputs.lse, DType::f32, shape.batch, tokens, shape.heads, 1);
   }
 }
@@ -57,9 +57,9 @@ ShardContract layout_contract(const Problem& problem, LayoutKind layout, int ran
           concat(name(layout), ", rank ", rank, " of ", ranks)};
 }
 
-void require_possible_in(LayoutKind layout, const Problem& problem) {
+void require_possible_in(LayoutKind layout, const Problem& problem, int ranks) {
   require_valid(problem);
-  require_few_tiles(layout, problem.sequence, problem.mask);
+  require_few_tiles(layout, problem.sequence, problem.mask, ranks);
 }
 
 }  // namespace ringspan::attention

@@ -31,6 +31,6 @@ struct ShardContract {
 ShardContract layout_contract(const Problem& problem, LayoutKind layout, int ranks, int rank);
 
 /// Throws invalid_argument for what no schedule can do whose shards come straight from a layout.
-void require_possible_in(LayoutKind layout, const Problem& problem);
+void require_possible_in(LayoutKind layout, const Problem& problem, int ranks);
 
 }  // namespace ringspan::attention

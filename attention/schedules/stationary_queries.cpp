@@ -72,7 +72,7 @@ void StationaryQueries::end_forward() {
   const TensorView lse = saved_ ? saved_->lse.view() : outputs_.lse;
   kernels_.finalize(partial_, sinks_.data ? &sinks_ : nullptr, outputs_.out, lse);
   if (!saved_) return;
-  if (outputs_.lse.data) kernels_.copy(lse, outputs_.lse);
+  if (outputs_.wants_lse()) kernels_.copy(lse, outputs_.lse);
   saved_->filled = true;
 }
 

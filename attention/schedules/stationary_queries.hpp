@@ -39,7 +39,10 @@ class StationaryQueries {
   /// For the plan that this belongs to. The first call also reserves what the backward pass needs.
   std::unique_ptr<SavedLse> make_saved(const Plan& plan, Dq dq = Dq::stays);
 
-  /// Throws invalid_argument for what the plan was not made for.
+  /// Throw invalid_argument for what the plan was not made for.
+  void require(const Inputs& inputs, const Outputs& outputs) const {
+    contract_.require(inputs, outputs);
+  }
   void begin_forward(const Plan& plan, const Inputs& inputs, const Outputs& outputs, Saved* saved);
   void attend(const KvView& kv, std::span<const Tile> tiles);
   void end_forward();

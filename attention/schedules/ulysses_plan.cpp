@@ -70,12 +70,12 @@ class UlyssesPlan final : public Plan {
         heads.qkv, heads.out, [&](const TokenSide& rows) { rows.pack_qkv(inputs); },
         [&](int g) {
           Outputs results{out_view(heads.out[g], g)};
-          if (outputs.lse.data) results.lse = lse_view(g);
+          if (outputs.wants_lse()) results.lse = lse_view(g);
           inner_[g]->forward(head_inputs(heads.qkv, g, inputs), results,
                              kept ? kept->inner[g].get() : nullptr);
         },
         [&](const TokenSide& rows) { rows.unpack_out(outputs.out); });
-    if (outputs.lse.data) {
+    if (outputs.wants_lse()) {
       lse_->start();
       lse_->finish();
       kernels_.copy(lse_->token_side(0).tensor(0, DType::f32, shape().heads, 1), outputs.lse);

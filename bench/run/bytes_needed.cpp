@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "bench/ask/mask_text.hpp"
+
 namespace ringspan::bench {
 namespace {
 
@@ -92,7 +94,7 @@ double scores(const PerToken& token, const Point& point) {
 /// What a rank sees of others' tokens and shows of its own to be seen, backward the former once
 /// more and the gradients of both. The rank that has most stands for all. Documents may cut it.
 double halo(const PerToken& token, const Point& point) {
-  const attention::Mask mask = attention::parse_mask(point.mask);
+  const attention::Mask mask = parse_mask_text(point.mask).mask;
   const bool backward = point.has_backward();
   const auto within = [](std::int64_t tokens, std::optional<std::int64_t> window) {
     return static_cast<double>(std::min(tokens, window.value_or(tokens)));

@@ -71,12 +71,33 @@ TEST(CudaAttentionRepeatTest, GivesTheSameBitsEveryTime) {
   expect_same(attend("cuda", problem, inputs, blocks), attend("cuda", problem, inputs, blocks));
 }
 
+TEST(CudaAttentionLogitsTest, NoWeightIsAbove1HoweverLargeTheyAre) {
+  for (const DType dtype : {bf16, f32}) {
+    for (const double scale : {1e7, 1e9, 1e30}) {
+      Problem problem = LocalCase{"", 20, {1, 2, 1, 6, 10, dtype}, "causal"}.problem();
+      problem.softmax_scale = scale;
+      problem.sinks = true;
+      OracleInputs inputs = random_inputs(problem, 5);
+      inputs.sinks[1] = static_cast<float>(1.2345678 * scale);
+      const LocalResults results = attend("cuda", problem, inputs, one_key_block(problem));
+      expect_bounded(results.dq, results.dk, results.dv, results.d_sinks, inputs);
+    }
+  }
+}
+
 TEST(CudaAttentionRefusalTest, SaysWhatItNeeds) {
   const auto host = device_for("cpu"), gpu = device_for("cuda");
   EXPECT_THAT([&] { make_kernels("cuda", *host); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("runs on a GPU")));
   EXPECT_THAT([&] { make_kernels("cuda", *gpu)->prepare({.reproducible = true}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("no reproducible sums")));
+  const auto prepare = [&](const Shape& shape) { make_kernels("cuda", *gpu)->prepare(shape); };
+  const auto refused = testing::ThrowsMessage<Error>(testing::HasSubstr("65535 heads"));
+  EXPECT_THAT([&] { prepare({.heads = 65536, .dtype = bf16}); }, refused);
+  EXPECT_THAT([&] { prepare({.batch = 65536, .dtype = f16}); }, refused);
+  EXPECT_THAT([&] { prepare({.batch = 32768, .head_dim = 129, .dtype = bf16}); }, refused);
+  prepare({.batch = 65535, .heads = 65535, .dtype = bf16});
+  prepare({.batch = 65536, .heads = 65536, .dtype = f32});  // plain kernels count rows
   EXPECT_EQ(cuda::kernel_dim(DType::f32, 64, 64), 0);
   EXPECT_EQ(cuda::kernel_dim(DType::bf16, 64, 65), 128);
   EXPECT_EQ(cuda::kernel_dim(DType::f16, 257, 64), 0);

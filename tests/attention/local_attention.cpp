@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/attention/local_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -185,6 +186,33 @@ void expect_same(const LocalResults& actual, const LocalResults& expected) {
   EXPECT_TRUE(same_bits("dk", actual.dk, expected.dk));
   EXPECT_TRUE(same_bits("dv", actual.dv, expected.dv));
   EXPECT_TRUE(same_bits("d_sinks", actual.d_sinks, expected.d_sinks));
+}
+
+void expect_bounded(const Array& dq, const Array& dk, const Array& dv, const Array& d_sinks,
+                    const OracleInputs& inputs) {
+  constexpr double kRounding = 1.01;
+  for (const Array* gradient : {&dq, &dk, &dv, &d_sinks}) {
+    for (const double value : gradient->values) ASSERT_TRUE(std::isfinite(value)) << value;
+  }
+  const Array& d_out = inputs.d_out;
+  const std::int64_t group = d_out.heads / dv.heads;
+  double largest_v = 0;
+  for (const double v : inputs.v.values) largest_v = std::max(largest_v, std::abs(v));
+  for (std::int64_t b = 0; b < dv.batch; ++b) {
+    for (std::int64_t h = 0; h < dv.heads * dv.dim; ++h) {
+      double most = 0;  // every query of the group, with a weight of 1
+      for (std::int64_t i = 0; i < d_out.tokens * group; ++i) {
+        const std::int64_t head = h / dv.dim * group + i % group;
+        most += std::abs(d_out.row(b, i / group, head)[h % dv.dim]);
+      }
+      for (std::int64_t j = 0; j < dv.tokens; ++j) {
+        ASSERT_LE(std::abs(dv.row(b, j, h / dv.dim)[h % dv.dim]), most * kRounding);
+      }
+    }
+  }
+  double most = 0;  // of the delta of all rows
+  for (const double value : d_out.values) most += std::abs(value) * largest_v;
+  for (const double value : d_sinks.values) ASSERT_LE(std::abs(value), most * kRounding);
 }
 
 OwnedPartial::OwnedPartial(comm::Device& device, Kernels& kernels, const Shape& shape,

@@ -52,6 +52,10 @@ void expect_close(const LocalResults& actual, const OracleResults& expected,
                   const Problem& problem);
 void expect_same(const LocalResults& actual, const LocalResults& expected);
 
+/// What holds of gradients however large the logits are: they are finite, and no weight is above 1.
+void expect_bounded(const Array& dq, const Array& dk, const Array& dv, const Array& d_sinks,
+                    const OracleInputs& inputs);
+
 /// A partial result in memory of its own that has seen nothing.
 struct OwnedPartial {
   OwnedPartial(comm::Device& device, Kernels& kernels, const Shape& shape, std::int64_t tokens);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "attention/kernels.hpp"
@@ -169,6 +170,34 @@ TEST_F(ModelledKernelsTest, TheUsualLibraryIsTheOneWrittenForTheGpu) {
     some->forward(block(full_), partial_);
     EXPECT_DOUBLE_EQ(device_.calls[0].seconds, 4.0 * 128 * 32 * 1024 * (2048 + 75) / 690e12);
   }
+}
+
+// One object serves several plans, each of which prepares it for its own shape.
+TEST_F(ModelledKernelsTest, EachBlockTakesTheTimeOfItsOwnShape) {
+  const TensorView row = view(DType::f32, kQueries, kHeads, 1);
+  const auto seconds = [&](Kernels& kernels, std::int64_t dim, std::int64_t value_dim) {
+    const TensorView q = view(DType::bf16, kQueries, kHeads, dim);
+    const TensorView k = view(DType::bf16, kKeys, kKvHeads, dim);
+    const TensorView v = view(DType::bf16, kKeys, kKvHeads, value_dim);
+    const TensorView out = view(DType::bf16, kQueries, kHeads, value_dim);
+    device_.calls.clear();
+    kernels.forward({q, k, v, full_, {}}, partial_);
+    kernels.backward({q, k, v, full_, {}, row, row, out}, q, k, v);
+    return std::pair(device_.calls[0].seconds, device_.calls[2].seconds);
+  };
+  const auto of_one = [&](std::int64_t dim, std::int64_t value_dim) {
+    const auto alone = make_kernels("modelled:fa3", device_);
+    alone->prepare({1, kHeads, kKvHeads, dim, value_dim, DType::bf16});
+    return seconds(*alone, dim, value_dim);
+  };
+  const std::vector<std::pair<int, int>> dims{{128, 128}, {64, 64}, {96, 160}};
+  const auto shared = make_kernels("modelled:fa3", device_);
+  for (const auto& [dim, value_dim] : dims)
+    shared->prepare({1, kHeads, kKvHeads, dim, value_dim, DType::bf16});
+  for (const auto& [dim, value_dim] : dims) {
+    EXPECT_EQ(seconds(*shared, dim, value_dim), of_one(dim, value_dim)) << dim << '/' << value_dim;
+  }
+  EXPECT_DOUBLE_EQ(of_one(96, 160).second / of_one(128, 128).second, 608.0 / 640);
 }
 
 TEST_F(ModelledKernelsTest, WhatHasNoCurveIsRefused) {

@@ -173,6 +173,9 @@ TEST(BidirectionalRingScheduleTest, SendsAsManyBlocksAsARing) {
             (Traffic{7 * block, 7}));
   EXPECT_EQ(most(backward_traffic("bidirectional_ring", {}, problem, world(8, 0))),
             (Traffic{(7 + 9) * block, 7 + 9}));
+  // A rank before is the rank behind: one way, as a ring.
+  EXPECT_EQ(backward_traffic("bidirectional_ring", {}, problem, world(2, 0), 1),
+            (Traffic{(1 + 2) * 4 * block, 1 + 2}));
 }
 
 // BurstAttention's count in bytes, of a bf16 token and head of size d: 12 d that travel as K and V,
@@ -239,6 +242,15 @@ TEST(DoubleRingScheduleTest, IllegalInnerRingsAreRefusedWithTheLegalOnes) {
   EXPECT_THAT(refusal({"usp", {.ulysses_degree = 2, .inner_ring = 4}}, {.ranks = 4}),
               AllOf(HasSubstr("usp: an inner_ring of 4"), HasSubstr("2 ranks of its ring"),
                     HasSubstr("legal are 1, 2")));
+}
+
+TEST(RingFormTest, HasNoClosedFormForWhatAPlanRefuses) {
+  Problem problem = make_problem("causal", 4800, {.heads = 4});
+  problem.sequence.documents.assign(600, 8);
+  for (const char* schedule : {"zigzag", "bidirectional_ring", "all_gather_kv"}) {
+    EXPECT_THROW(forward_traffic(schedule, {}, problem, world(4, 0), 0), Error) << schedule;
+  }
+  EXPECT_THROW(forward_traffic("usp", {.ulysses_degree = 2}, problem, world(8, 0), 0), Error);
 }
 
 TEST(RingFormTest, OptionsThatAScheduleDoesNotHaveAreRefusedByName) {

@@ -114,7 +114,7 @@ TEST_F(ScheduleTest, WhatOneRankCannotDoIsRefusedOnAll) {
   });
 }
 
-// Only the first rank would meet more tiles than are allowed: the others have padding.
+// First, only rank 0 would meet more tiles than are allowed: the others have padding.
 TEST_F(ScheduleTest, TooManyDocumentsAreRefusedOnAllRanks) {
   Problem problem = make_problem("full", 4 * kMaxTiles, {.head_dim = 1, .value_dim = 1});
   problem.mask.documents = true;
@@ -125,6 +125,16 @@ TEST_F(ScheduleTest, TooManyDocumentsAreRefusedOnAllRanks) {
       const ScheduleOptions contiguous{.layout = LayoutKind::contiguous};
       const auto schedule = make_schedule(name, comm, *kernels, contiguous);
       expect_refused_alike(comm, *schedule, problem, "1048577 documents");
+    }
+  });
+  // Zigzag cuts them whatever the mask: ranks 1 and 2 hold 1200 runs, 0 and 3 half as many.
+  problem.mask = {};
+  problem.sequence = {4800, std::vector<std::int64_t>(600, 8)};
+  comm::test::launch({.ranks = 4, .deadline = 20}, [&](const comm::Communicator& comm) {
+    const auto kernels = make_kernels("reference", comm.device());
+    for (const char* name : {"all_gather_kv", "bidirectional_ring", "ring_self_attention"}) {
+      const auto schedule = make_schedule(name, comm, *kernels, {.layout = LayoutKind::zigzag});
+      expect_refused_alike(comm, *schedule, problem, "1200 runs");
     }
   });
 }

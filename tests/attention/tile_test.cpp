@@ -246,6 +246,16 @@ TEST(FlopsTest, PairsInClosedFormAreThoseOfTheTiles) {
   }
 }
 
+// Each of four ranks has two runs of a document, but for those that go on in the next one.
+TEST(RequireFewTilesTest, CountsTheRunsThatZigzagLeaves) {
+  const Sequence packed{4800, std::vector<std::int64_t>(600, 8)};
+  const Mask causal{.right = 0};
+  EXPECT_THROW(require_few_tiles(LayoutKind::zigzag, packed, causal, 4), Error);
+  require_few_tiles(LayoutKind::zigzag, packed, {.documents = true}, 4);
+  require_few_tiles(LayoutKind::zigzag, packed, causal, 1);  // they all do
+  require_few_tiles(LayoutKind::striped, packed, causal, 4);
+}
+
 TEST(FlopsTest, HugeBoundsDoNotWrap) {
   Problem problem;
   problem.sequence = {.length = 100, .documents = {40, 50}};

@@ -50,6 +50,22 @@ TEST(BytesNeededTest, BoundsWhatTheDevicesHandOut) {
   }
 }
 
+/// Whose lengths are written as the command line has them.
+TEST(BytesNeededTest, DocumentsMayOnlyCutAHalo) {
+  Point point;
+  point.schedule = "halo";
+  point.ranks = 4;
+  point.sequence_length = 1024;
+  point.kv_heads = 1;
+  point.value_dim = 64;
+  point.mask = "window:300:100";
+  const double uncut = bytes_needed(point);
+  for (const char* documents : {"documents:600,424+", "documents:sampled+"}) {
+    point.mask = concat(documents, "window:300:100");
+    EXPECT_EQ(bytes_needed(point), uncut) << point.mask;
+  }
+}
+
 /// So what it refuses cannot be.
 TEST(BytesNeededTest, IsALittleLessThanTrainingTakes) {
   const std::string text(1000, 'a');

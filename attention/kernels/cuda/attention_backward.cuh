@@ -27,7 +27,8 @@ RINGSPAN_DEVICE void differentiate(const AttentionArguments& arguments, bool vis
                                    float delta, float& dot_to_p, float& dp_to_ds) {
   const ScaledLogit logit = scaled_logit(arguments, dot_to_p);
   const bool weighs = visible && lse != -INFINITY;
-  const float p = weighs ? exp2f((logit.value - lse) * kLog2e) : 0;
+  const float x = (logit.value - lse) * kLog2e;
+  const float p = weighs ? exp2f(x > 0 ? 0 : x) : 0;  // lse is rounded; NaN stays
   dp_to_ds = weighs ? p * (dp_to_ds - delta) * logit.slope : 0;
   dot_to_p = p;
 }

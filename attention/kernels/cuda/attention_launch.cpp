@@ -55,16 +55,18 @@ int with_dim(int dim, const Visitor& visitor) {
 comm::cuda::Grid grid_of(const Rows& rows, std::int64_t heads, std::int64_t batch,
                          unsigned shared_bytes) {
   const std::int64_t blocks = (rows.count + kRows - 1) / kRows;
-  RINGSPAN_REQUIRE(blocks < (std::int64_t{1} << 31) && heads <= 65535 && batch <= 65535,
-                   "cuda kernels: a launch of ", rows.count, " rows, ", heads, " heads, batch ",
-                   batch, "; possible are 65535 heads and a batch of 65535 (32767 above 128 wide)");
+  RINGSPAN_REQUIRE(blocks < (std::int64_t{1} << 31), "cuda kernels: a launch of ", rows.count,
+                   " rows; possible are ", kRows, " * (2^31 - 1)");
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(heads), static_cast<unsigned>(batch),
           kThreads, shared_bytes};
 }
 
+int slices(int dim) {
+  return with_dim(dim, [](auto d) { return kSlices<d>; });
+}
+
 comm::cuda::Grid backward_grid(int dim, const Rows& rows, const ConstTensorView& stay) {
-  const std::int64_t slices = with_dim(dim, [](auto d) { return kSlices<d>; });
-  return grid_of(rows, stay.heads, stay.batch * slices, backward_shared_bytes(dim));
+  return grid_of(rows, stay.heads, stay.batch * slices(dim), backward_shared_bytes(dim));
 }
 
 }  // namespace
@@ -73,6 +75,16 @@ int kernel_dim(DType dtype, std::int64_t head_dim, std::int64_t value_dim) {
   const std::int64_t dim = std::max(head_dim, value_dim);
   if ((dtype != DType::bf16 && dtype != DType::f16) || dim > 256) return 0;
   return dim <= 64 ? 64 : dim <= 128 ? 128 : 256;
+}
+
+void require_launchable(const Shape& shape) {
+  const int dim = kernel_dim(shape.dtype, shape.head_dim, shape.value_dim);
+  if (dim == 0) return;
+  constexpr std::int64_t most = 65535;
+  RINGSPAN_REQUIRE(shape.heads <= most && shape.batch <= most / slices(dim),
+                   "cuda kernels: ", shape.heads, " heads, batch ", shape.batch, "; in ",
+                   name(shape.dtype), " and ", dim, " wide, possible are ", most,
+                   " heads and a batch of ", most / slices(dim));
 }
 
 unsigned forward_shared_bytes(int dim) {

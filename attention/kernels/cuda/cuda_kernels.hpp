@@ -14,7 +14,10 @@ class CudaKernels : public GpuKernels {
  public:
   explicit CudaKernels(comm::cuda::CudaDevice& device) : GpuKernels(device), attention_(device) {}
 
-  void prepare(const Shape& shape) override { require_plain_sums("cuda", shape); }
+  void prepare(const Shape& shape) override {
+    require_plain_sums("cuda", shape);
+    require_launchable(shape);
+  }
   std::int64_t workspace_bytes() const override { return 0; }
   bool rounds_weights(const Shape& shape) const override {
     return kernel_dim(shape.dtype, shape.head_dim, shape.value_dim) > 0;

@@ -87,7 +87,7 @@ RINGSPAN_BOTH_SIDES PlainWeight<Sum> plain_weight(const PlainAttention& task, st
   const auto logit =
       plain_logit(task, dot<Sum>(row_data<Element>(task.q, b, query, h),
                                  row_data<Element>(task.k, b, key, kv_head), task.q.head_dim));
-  const Sum p = std::exp(logit.value - lse);
+  const Sum x = logit.value - lse, p = std::exp(x > 0 ? 0 : x);  // lse is rounded; NaN stays
   const Sum dp = dot<Sum>(row_data<Element>(task.d_out, b, query, h),
                           row_data<Element>(task.v, b, key, kv_head), task.v.head_dim);
   return {p, p * (dp - *row_data<Sum>(task.delta, b, query, h)) * logit.slope};

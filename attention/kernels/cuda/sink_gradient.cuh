@@ -33,7 +33,8 @@ RINGSPAN_DEVICE void sink_gradient(const SinkGradient& task) {
     const std::int64_t b = row / task.lse.tokens, t = row % task.lse.tokens;
     const double lse = accumulator_value(task.lse, task.lse.offset(b, t, h));
     if (lse == -INFINITY) continue;
-    sum += exp(sink - lse) * accumulator_value(task.delta, task.delta.offset(b, t, h));
+    const double x = sink - lse, weight = exp(x > 0 ? 0 : x);  // lse is rounded; NaN stays
+    sum += weight * accumulator_value(task.delta, task.delta.offset(b, t, h));
   }
   shares[thread_index()] = sum;
   for (unsigned half = kSinkThreads / 2; half > 0; half /= 2) {
