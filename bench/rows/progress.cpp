@@ -6,19 +6,12 @@
 
 #include <cstdio>
 #include <string>
-#include <utility>
 
 namespace ringspan::bench {
 namespace {
 
-constexpr char kLine[] =
+constexpr const char* kLine =
     "{:>9}  {:<9} {:<19} {:<10} {:<8} {:<5} {:>5} {:>9} {:>6} {:>11} {:>11} {:>9}  {:<6}  {}\n";
-
-/// Where nothing more can be written, nothing is: rows go on into their file.
-template <typename... Arguments>
-void tell(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stdout);
-}
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
@@ -46,18 +39,18 @@ void Progress::begin(const Point& point) {
                                             duration(seconds / static_cast<double>(done_) *
                                                      static_cast<double>(total_ - done_)) +
                                             " left";
-  tell("[{}{}] {}/{} {} on {}, {} tokens{}", std::string(filled, '#'),
-       std::string(kWidth - filled, '.'), done_, total_, point.schedule,
-       point.ranks == 1 ? "1 rank" : fmt::format("{} ranks", point.ranks), point.sequence_length,
-       rest);
+  fmt::print("[{}{}] {}/{} {} on {}, {} tokens{}", std::string(filled, '#'),
+             std::string(kWidth - filled, '.'), done_, total_, point.schedule,
+             point.ranks == 1 ? "1 rank" : fmt::format("{} ranks", point.ranks),
+             point.sequence_length, rest);
   std::fflush(stdout);
 }
 
 void Progress::end(const Row& row) {
   clear_line();
   if (done_++ == 0) {
-    tell(kLine, "", "transport", "schedule", "layout", "pass", "dtype", "ranks", "tokens", "heads",
-         "median", "exposed", "GF/s/rank", "mask", "status");
+    fmt::print(kLine, "", "transport", "schedule", "layout", "pass", "dtype", "ranks", "tokens",
+               "heads", "median", "exposed", "GF/s/rank", "mask", "status");
   }
   const Point& point = row.point;
   std::string median, exposed, gflops;
@@ -68,14 +61,14 @@ void Progress::end(const Row& row) {
       gflops = fmt::format("{:.1f}", *row.result->tflops_per_rank * 1e3);
     }
   }
-  tell(kLine, fmt::format("{}/{}", done_, total_), point.transport, point.schedule, point.layout,
-       point.pass, point.dtype, point.ranks, point.sequence_length, point.heads, median, exposed,
-       gflops, point.mask, row.status);
+  fmt::print(kLine, fmt::format("{}/{}", done_, total_), point.transport, point.schedule,
+             point.layout, point.pass, point.dtype, point.ranks, point.sequence_length, point.heads,
+             median, exposed, gflops, point.mask, row.status);
   std::fflush(stdout);
 }
 
 void Progress::clear_line() const {
-  if (terminal_) tell("\r\033[K");
+  if (terminal_) fmt::print("\r\033[K");
 }
 
 }  // namespace ringspan::bench

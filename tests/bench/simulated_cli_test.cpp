@@ -134,34 +134,17 @@ TEST_F(SimulatedCliTest, NoiseIsThatOfTheSeed) {
 
 // What a schedule sends, and needs, does not depend on the world that it runs in.
 TEST_F(SimulatedCliTest, TrafficAndMemoryAreThoseOfThreads) {
-  const std::vector<Cells> rows = simulated({"--transport",
-                                             "threads,simulated",
-                                             "--kernel",
-                                             "null",
-                                             "--dtype",
-                                             "bf16",
-                                             "--ranks",
-                                             "6",
-                                             "--ranks-per-node",
-                                             "2",
-                                             "--ulysses-degree",
-                                             "2",
-                                             "--heads",
-                                             "12",
-                                             "--kv-heads",
-                                             "1,4,12",
-                                             "--head-dim",
-                                             "16",
-                                             "--seq",
-                                             "250",
-                                             "--pass",
-                                             "both",
-                                             "--warmup",
-                                             "0",
-                                             "--repeats",
-                                             "1",
-                                             "--mask",
-                                             "full,window:40,documents:100,60,90+causal"});
+  Words sweep{"--transport",      "threads,simulated",
+              "--kernel",         "null",
+              "--dtype",          "bf16",
+              "--ranks",          "6",
+              "--ranks-per-node", "2",
+              "--ulysses-degree", "2",
+              "--heads",          "12"};
+  sweep.insert(sweep.end(), {"--kv-heads", "1,4,12", "--head-dim", "16", "--seq", "250", "--pass",
+                             "both", "--warmup", "0", "--repeats", "1", "--mask",
+                             "full,window:40,documents:100,60,90+causal"});
+  const std::vector<Cells> rows = simulated(sweep);
   std::map<std::string, Words> figures;  // by point
   int pairs = 0;
   for (const Cells& row : rows) {
