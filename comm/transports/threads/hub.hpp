@@ -90,8 +90,7 @@ class Hub final : public diagnosis::Hub {
       channels_;
   mutable std::mutex sent_mutex_;
   // World ranks, by the address of what went to them by reference and has not been reclaimed. What
-  // is given away and freed leaves a few: they are as good as none, for whoever lends a buffer
-  // again and again reclaims it first.
+  // is freed without that leaves them to the next buffer there, until it is first reclaimed.
   std::unordered_map<const std::byte*, std::set<int>> sent_;
 };
 
