@@ -294,19 +294,5 @@ TEST_F(CudaMovementTest, RefusesWhatItCannotMove) {
   EXPECT_THROW(movement_->project(fp16, row, row, fp16, row), Error);
 }
 
-TEST(CudaMovementPlaceTest, CountsBeyondThirtyTwoBits) {
-  TensorView view{nullptr, DType::f16, 3, 70'000, 40, 4'096};
-  view.head_stride = 4'100, view.token_stride = 40 * 4'100;
-  view.batch_stride = 70'000LL * view.token_stride;
-  const std::int64_t last = view.elements() / kVector - 1;
-  ASSERT_GT(last, std::int64_t{1} << 31);
-  const Place at = place(view, kVector, last);
-  EXPECT_EQ(at.b, 2);
-  EXPECT_EQ(at.t, 69'999);
-  EXPECT_EQ(at.h, 39);
-  EXPECT_EQ(at.d, 4'088);
-  EXPECT_EQ(offset(view, at), ((2LL * 70'000 + 69'999) * 40 + 39) * 4'100 + 4'088);
-}
-
 }  // namespace
 }  // namespace ringspan::attention::cuda

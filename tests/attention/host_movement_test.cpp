@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "attention/kernels.hpp"
+#include "attention/kernels/cuda/movement.hpp"
 #include "attention/kernels/scalar.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/error.hpp"
@@ -156,6 +157,22 @@ TEST(TensorViewTest, OffsetsHoldBeyond32Bits) {
   auto* base = reinterpret_cast<std::byte*>(64);
   auto sliced = TensorView::packed(base, DType::f32, 1, tokens, 16, 64);
   EXPECT_EQ(static_cast<std::byte*>(sliced.slice_tokens(tokens - 1, 1).data) - base, 4 * large);
+}
+
+// The kernels of GPUs count so, too.
+TEST(MovementPlaceTest, CountsBeyondThirtyTwoBits) {
+  using namespace cuda;
+  TensorView view{nullptr, DType::f16, 3, 70'000, 40, 4'096};
+  view.head_stride = 4'100, view.token_stride = 40 * 4'100;
+  view.batch_stride = 70'000LL * view.token_stride;
+  const std::int64_t last = view.elements() / kVector - 1;
+  ASSERT_GT(last, std::int64_t{1} << 31);
+  const Place at = place(view, kVector, last);
+  EXPECT_EQ(at.b, 2);
+  EXPECT_EQ(at.t, 69'999);
+  EXPECT_EQ(at.h, 39);
+  EXPECT_EQ(at.d, 4'088);
+  EXPECT_EQ(offset(view, at), ((2LL * 70'000 + 69'999) * 40 + 39) * 4'100 + 4'088);
 }
 
 }  // namespace host_movement_test
