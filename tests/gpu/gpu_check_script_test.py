@@ -10,12 +10,13 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-SCRIPT = str(Path(__file__).resolve().parents[2] / "scripts/gpu_check")
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts/gpu_check"
+sys.path.insert(0, str(SCRIPT.parent))  # as for a script that is run
 
 
 def gpu_check():
     sys.dont_write_bytecode = True
-    loader = importlib.machinery.SourceFileLoader("gpu_check", SCRIPT)
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
     loader.exec_module(module)
     return module
