@@ -93,12 +93,15 @@ std::vector<Timed> time_in_turns(const Setting& setting,
   }
   const int batch = common_batch(turns);
   for (Turn& turn : turns) turn.batch(batch);
-  // Each iteration begins with another one, and every second one goes the other way round, so that
-  // none always profits from the one before.
+  // Each iteration begins with another one, and in as many as there are primitives each of them
+  // comes behind every other one: none always profits from the one before. (A Latin square by E. J.
+  // Williams, 1949; of an odd number some come behind some others twice.)
   const auto size = static_cast<int>(turns.size());
   for (int i = 0; i < warmup + repeats; ++i) {
-    const int step = i % 2 == 0 ? 1 : size - 1;
-    for (int k = 0; k < size; ++k) turns[(i + k * step) % size].take(i >= warmup);
+    for (int k = 0; k < size; ++k) {
+      const int step = k % 2 == 1 ? (k + 1) / 2 : size - k / 2;
+      turns[(i + step) % size].take(i >= warmup);
+    }
   }
   for (Turn& turn : turns) {
     turn.check();
