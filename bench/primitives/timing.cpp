@@ -2,6 +2,7 @@
 #include "bench/primitives/timing.hpp"
 
 #include <algorithm>
+#include <random>
 
 #include "comm/collectives.hpp"
 #include "comm/error.hpp"
@@ -93,15 +94,14 @@ std::vector<Timed> time_in_turns(const Setting& setting,
   }
   const int batch = common_batch(turns);
   for (Turn& turn : turns) turn.batch(batch);
-  // Each iteration begins with another one, and in as many as there are primitives each of them
-  // comes behind every other one: none always profits from the one before. (A Latin square by E. J.
-  // Williams, 1949; of an odd number some come behind some others twice.)
-  const auto size = static_cast<int>(turns.size());
+  // In an order of chance, alike on all ranks: what comes behind MPI_Alltoall may take a tenth
+  // longer than what comes behind another one, and in fixed orders the same ones always would.
+  std::mt19937 chance;
+  std::vector<Turn*> order;
+  for (Turn& turn : turns) order.push_back(&turn);
   for (int i = 0; i < warmup + repeats; ++i) {
-    for (int k = 0; k < size; ++k) {
-      const int step = k % 2 == 1 ? (k + 1) / 2 : size - k / 2;
-      turns[(i + step) % size].take(i >= warmup);
-    }
+    std::shuffle(order.begin(), order.end(), chance);
+    for (Turn* const turn : order) turn->take(i >= warmup);
   }
   for (Turn& turn : turns) {
     turn.check();
