@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -26,7 +27,8 @@ constexpr std::int64_t kTrials[] = {128,      1 << 10,   4 << 10, 16 << 10,
 static_assert(std::size(kTrials) <= AllToAllTrials::kMost);
 constexpr std::int64_t kMostSent = 64 << 20;  // bytes a rank sends in a trial
 constexpr double kTurn = 2e-3;    // seconds; ten times what leaving a barrier differs by, over TCP
-constexpr int kTurns = 7;         // at least
+constexpr int kFewTurns = 7;      // at least
+constexpr int kTurns = 15;        // before a choice counts as clear
 constexpr double kNear = 0.05;    // a choice slower by less than this is none to avoid
 constexpr double kSettled = 0.5;  // of Trial::doubt: nearly three standard errors
 
@@ -108,9 +110,10 @@ struct Trial {
   }
 
   /// The error of the ratio of both, about, over the one that would make a choice by it cost more
-  /// than kNear.
+  /// than kNear; of few turns, infinite.
   double doubt() const {
     const std::size_t turns = samples[0].size();
+    if (turns < kTurns) return std::numeric_limits<double>::infinity();
     std::vector<double> ratios;
     for (std::size_t i = 0; i < turns; ++i) ratios.push_back(samples[1][i] / samples[0][i]);
     const double error = Middle(std::move(ratios)).width / std::sqrt(static_cast<double>(turns));
@@ -172,13 +175,13 @@ class Probe {
   }
 
   /// Both all-to-alls at rising sizes, at as many as there is time for: the largest may take half
-  /// of what is left. All get kTurns turns, and equal shares of half the time, for what is slow for
-  /// a while would mislead few turns in a row. The rest is for the size whose choice is most in
-  /// doubt. `costs` decide the stages.
+  /// of what is left. All get kFewTurns turns, and equal shares of a quarter of the time, for what
+  /// is slow for a while would mislead few turns in a row. The rest is for sizes with less than
+  /// kTurns, then for the one whose choice is most in doubt. `costs` decide the stages.
   AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
     const Communicator comm = comm_.knowing(costs);
     std::vector<Trial> trials;
-    const double share = seconds / 2 / std::size(kTrials);
+    const double share = seconds / 4 / std::size(kTrials);
     std::int64_t most_bytes = kTrials[0];
     for (const std::int64_t bytes : kTrials)
       if (bytes * comm.size() <= kMostSent) most_bytes = bytes;
@@ -188,14 +191,14 @@ class Probe {
       if (!trials.empty()) {
         const auto& [before, direct, hierarchical] = trials.back().result();
         const double run = std::max(direct, hierarchical) * bytes / before;  // or less
-        if (2 * (2 + kTurns) * run > seconds / 2 || bytes > most_bytes) break;
+        if (2 * (2 + kFewTurns) * run > seconds / 2 || bytes > most_bytes) break;
       }
       Trial& trial = trials.emplace_back(comm, bytes, sent, received);
       seconds -= first_runs(trial);
       const double after = seconds - share;
       do {
         seconds -= turn(trial);
-      } while (seconds > 0 && (trial.samples[0].size() < kTurns || seconds > after));
+      } while (seconds > 0 && (trial.samples[0].size() < kFewTurns || seconds > after));
       if (trial.settled()) trial.both.clear();  // with what hierarchical works in
     }
     while (seconds > 0) {

@@ -18,7 +18,7 @@ struct ProbedCosts {
 
 /// At most, before an automatic all-to-all. Where ranks share cores and links are slow, turns of
 /// trials vary by a third and take a second; elsewhere it is clear sooner which one is the faster.
-inline constexpr double kProbeSeconds = 10;
+inline constexpr double kProbeSeconds = 20;
 
 /// Measures them, which takes about so many seconds at most. Collective.
 ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transport,
