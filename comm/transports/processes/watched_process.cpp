@@ -34,8 +34,10 @@ WatchedProcess::~WatchedProcess() {
 }
 
 bool WatchedProcess::ended() const {
+  if (never_found_) return true;
   pollfd readable{descriptor_, POLLIN, 0};  // once the process has ended; poll() ignores -1
-  return never_found_ || poll(&readable, 1, 0) == 1;
+  poll(&readable, 1, 0);
+  return (readable.revents & POLLIN) != 0;  // not where this process has closed all it had open
 }
 
 // The kernel asks whether it may before it looks for the descriptor.
