@@ -17,6 +17,7 @@
 #include "bench/rows/whole_file.hpp"
 #include "bench/run/known_costs.hpp"
 #include "bench/sweep.hpp"
+#include "comm/devices/cuda/api.hpp"
 #include "comm/error.hpp"
 #include "comm/launch.hpp"
 
@@ -117,7 +118,8 @@ int probe_of_gpus(const ProbeOptions& options, const Processes& processes) {
   comm::LaunchOptions launch = comm::launch_options_from_environment();
   const comm::Backend& backend = comm::backend(options.transport);
   const int all = backend.process ? backend.process(launch.deadline).size : 1;
-  launch.ranks = options.ranks > 0 ? options.ranks : all > 1 ? all : 2;
+  const int here = std::min(2, comm::cuda::device_count(*comm::cuda::load_cuda()));
+  launch.ranks = options.ranks > 0 ? options.ranks : all > 1 ? all : std::max(here, 1);
   GpuFigures figures;
   comm::launch(options.transport, launch, [&](const comm::Communicator& world) {
     const GpuFigures measured = probe_gpus(world);

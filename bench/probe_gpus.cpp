@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "bench/ask/cluster_file.hpp"
 #include "bench/gpu_machine.hpp"
 #include "comm/collectives.hpp"
-#include "comm/devices/cuda/api.hpp"
+#include "comm/devices/cuda/device.hpp"
 #include "comm/error.hpp"
+#include "comm/nodes.hpp"
 #include "comm/ring_exchange.hpp"
 
 namespace ringspan::bench {
@@ -38,6 +41,16 @@ Seconds seconds_of(const comm::Communicator& comm, int calls, const std::functio
   const double done = device.now() - start;
   return {comm::all_reduce(comm, done, comm::Reduction::max) / calls,
           comm::all_reduce(comm, queued, comm::Reduction::max) / calls};
+}
+
+/// By their UUIDs, for a rank may see its own alone.
+int count_gpus(const comm::Communicator& comm) {
+  const auto& device = dynamic_cast<const comm::cuda::CudaDevice&>(comm.device());
+  std::vector<comm::cuda::Uuid> distinct;
+  for (const auto& uuid : comm::all_gather_values(comm, device.compute().gpu().uuid()))
+    if (std::find(distinct.begin(), distinct.end(), uuid) == distinct.end())
+      distinct.push_back(uuid);
+  return static_cast<int>(distinct.size());
 }
 
 Seconds hops(const comm::Communicator& comm, int calls, std::int64_t bytes) {
@@ -74,21 +87,27 @@ std::string described(const std::string& gpu) {
 
 GpuFigures probe_gpus(const comm::Communicator& comm) {
   GpuFigures figures;
-  figures.gpu = gpu_machine()->name;
+  const std::optional<GpuMachine> machine = gpu_machine();
+  figures.gpu = machine->name;
+  figures.memory_bytes = machine->memory_bytes;
   figures.ranks = comm.size();
+  figures.gpus = count_gpus(comm);
+  figures.nodes = comm::Nodes(comm).count();
   figures.copy_bytes_per_second = kLong / copies(comm, kLongCalls, kLong).done;
   figures.issue_seconds = copies(comm, kShortCalls, kShort).queued;
+  if (comm.size() == 1) return figures;
   figures.hop_seconds = hops(comm, kShortCalls, kShort).done;
   figures.hop_bytes_per_second = kLong / hops(comm, kLongCalls, kLong).done;
   return figures;
 }
 
 void print(const GpuFigures& figures) {
-  fmt::print("{} ranks, {}\n", figures.ranks, figures.gpu);
+  fmt::print("{} rank{}, {}\n", figures.ranks, figures.ranks == 1 ? "" : "s", figures.gpu);
   fmt::print("{:<44} {:>10.1f} GB/s\n", "copied inside a GPU",
              figures.copy_bytes_per_second * 1e-9);
   fmt::print("{:<44} {:>10.2f} us\n", "of the host for each operation queued",
              figures.issue_seconds * 1e6);
+  if (figures.ranks == 1) return;
   fmt::print("{:<44} {:>10.2f} us\n", "a short message to the next rank",
              figures.hop_seconds * 1e6);
   fmt::print("{:<44} {:>10.1f} GB/s\n", "long ones, while all ranks send",
@@ -97,13 +116,17 @@ void print(const GpuFigures& figures) {
 
 comm::Cluster cluster_of(const GpuFigures& figures, std::string_view transport) {
   comm::Cluster cluster = read_cluster(described(figures.gpu));
-  const int gpus = comm::cuda::device_count(*comm::cuda::load_cuda());
-  RINGSPAN_REQUIRE(figures.ranks <= gpus, "--cluster: ", figures.ranks, " ranks share ", gpus,
-                   " GPUs; a cluster has one for each");
+  RINGSPAN_REQUIRE(figures.ranks > 1,
+                   "--cluster: one rank sends nothing; two or more are needed, each on its GPU");
+  RINGSPAN_REQUIRE(figures.ranks <= figures.gpus, "--cluster: ", figures.ranks, " ranks share ",
+                   figures.gpus, figures.gpus == 1 ? " GPU" : " GPUs",
+                   "; a cluster has one for each");
+  RINGSPAN_REQUIRE(figures.nodes == 1, "--cluster: the ranks are on ", figures.nodes,
+                   " nodes; what is measured is one node, so start them there");
   cluster.name.clear();
   cluster.nodes = 1;
   cluster.gpus_per_node = cluster.fabric.gpus_per_switch = figures.ranks;
-  cluster.gpu.memory_bytes = gpu_machine()->memory_bytes;
+  cluster.gpu.memory_bytes = figures.memory_bytes;
   cluster.gpu.memory_bytes_per_second = 2 * figures.copy_bytes_per_second;
   cluster.fabric.gpu_bytes_per_second = figures.hop_bytes_per_second;
   cluster.fabric.messages.latency_seconds = cluster.fabric.messages.short_latency_seconds =

@@ -250,6 +250,11 @@ TEST_F(GpuCliTest, AProbeOfAnEmulatedGpuIsPrintedAndDescribesNoCluster) {
   EXPECT_THAT(outcome.out, HasSubstr("a short message to the next rank"));
   expect_refused({"probe", "--transport", "nccl", "--cluster", path("a.toml")},
                  "the speed of attention on 'Emulated GPU (sm_90)' is not known");
+  emulate(1);
+  const Outcome alone = run({"probe", "--transport", "cuda_ipc"});
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("1 rank, Emulated GPU"));
+  EXPECT_THAT(alone.out, Not(HasSubstr("message")));
   EXPECT_FALSE(std::filesystem::exists(path("a.toml")));
 }
 
