@@ -9,7 +9,7 @@ namespace ringspan::comm {
 /// threads of its own. Throws not_available, in the loader's words.
 class DynamicLibrary {
  public:
-  /// `meaning` is what its absence means to the user: "no CUDA driver".
+  /// `meaning` is what its absence means to the user: "no CUDA device: no driver".
   DynamicLibrary(std::string meaning, const char* file);
 
   /// Points `function` at the symbol.

@@ -110,7 +110,7 @@ void find_graphs(const DynamicLibrary& library, Api& api) {
 }  // namespace
 
 std::shared_ptr<const Api> load_cuda() {
-  const DynamicLibrary library("no CUDA driver", "libcuda.so.1");
+  const DynamicLibrary library("no CUDA device: no driver", "libcuda.so.1");
   const auto api = std::make_shared<Api>();
   find_devices(library, *api);
   find_streams(library, *api);
