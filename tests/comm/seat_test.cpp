@@ -32,6 +32,13 @@ TEST(PlacesTest, FollowHostNamesInTheOrderInWhichTheyCome) {
   EXPECT_EQ(text(places(seats, {.ranks = 3})), "0 0 0 0, 1 0 0 0, 0 0 1 1");
 }
 
+TEST(PlacesTest, AreOnTwoNodesWhereTwoMachinesHaveOneName) {
+  std::vector<Seat> seats(3, seat("localhost"));
+  seats[1].machine[0] = 'x';
+  EXPECT_EQ(text(places(seats, {.ranks = 3})), "0 0 0 0, 1 0 0 0, 0 0 1 1");
+  EXPECT_EQ(rank_on_host(seats, 1), 0);
+}
+
 TEST(PlacesTest, FollowTheDomainsThatProcessesAreBoundTo) {
   const std::vector<Seat> seats{seat("a", 1), seat("a", 0), seat("b", 1)};
   EXPECT_EQ(text(places(seats, {.ranks = 3})), "0 1 0 0, 0 0 1 1, 1 1 0 0");

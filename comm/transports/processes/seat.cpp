@@ -34,6 +34,9 @@ std::optional<int> rail(std::uint64_t adapters, int turn) {
   return std::countr_zero(adapters);
 }
 
+/// A name alone is not enough: machines of one image may all be "localhost".
+bool share_host(const Seat& a, const Seat& b) { return a.host == b.host && a.machine == b.machine; }
+
 }  // namespace
 
 Seat own_seat() {
@@ -64,7 +67,7 @@ std::vector<Place> places(const std::vector<Seat>& seats, const LaunchOptions& o
     Place place{nodes, nearby.numa_domain, 0, 0};
     int before = 0;  // on the same node, and near to the same adapters
     for (int other = 0; other < rank; ++other) {
-      if (seats[other].host != seats[rank].host) continue;
+      if (!share_host(seats[other], seats[rank])) continue;
       place.node = places[other].node;
       ++place.local_rank;
       before += seats[other].nearby.adapters == nearby.adapters;
@@ -80,7 +83,7 @@ std::vector<Place> places(const std::vector<Seat>& seats, const LaunchOptions& o
 int rank_on_host(const std::vector<Seat>& seats, int process) {
   const auto own = seats.begin() + process;
   return static_cast<int>(
-      std::count_if(seats.begin(), own, [&](const Seat& seat) { return seat.host == own->host; }));
+      std::count_if(seats.begin(), own, [&](const Seat& seat) { return share_host(seat, *own); }));
 }
 
 bool crowded(const std::vector<Seat>& seats, int process, int ranks) {

@@ -12,9 +12,9 @@ namespace ringspan::comm::processes {
 
 /// Where one process runs, as it tells the others.
 struct Seat {
-  std::array<char, 256> host = {};           // its name: processes of one name share a node
-  std::array<char, 64> machine = {};         // one kernel, which may play several hosts
-  std::uint64_t shared_memory = 0;           // which /dev/shm of the machine it sees
+  std::array<char, 256> host = {};    // its name: processes of one name and machine share a node
+  std::array<char, 64> machine = {};  // one kernel, which may play several hosts
+  std::uint64_t shared_memory = 0;    // which /dev/shm of the machine it sees
   std::array<std::uint64_t, 16> cores = {};  // a bit for each that it may use, of the machine
   Nearby nearby = {};
 };
