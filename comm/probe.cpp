@@ -20,7 +20,7 @@ namespace {
 constexpr TimedExchange kExchanges[] = {{1, 8},       {16, 16 * 8}, {1, 1 << 10}, {1, 1 << 13},
                                         {1, 1 << 16}, {8, 1 << 16}, {1, 1 << 19}, {8, 1 << 19}};
 constexpr std::int64_t kLargest = 1 << 19;  // bytes
-constexpr int kRounds = 5;                  // at least, of blocks of iterations
+constexpr int kRounds = 5;                  // at least, of blocks of iterations or turns
 
 constexpr std::int64_t kTrials[] = {128,      1 << 10,   4 << 10, 16 << 10,
                                     64 << 10, 256 << 10, 1 << 20, 4 << 20};
@@ -125,7 +125,8 @@ struct Trial {
 
   std::int64_t bytes;
   std::vector<AllToAll> both;
-  int batch = 1;  // runs of a turn
+  int batch = 1;     // runs of a turn
+  double spent = 0;  // seconds, in turns
   std::vector<double> samples[2];
 };
 
@@ -175,9 +176,9 @@ class Probe {
   }
 
   /// Both all-to-alls at rising sizes, at as many as there is time for: the largest may take half
-  /// of what is left. All get kFewTurns turns, and equal shares of a quarter of the time, for what
-  /// is slow for a while would mislead few turns in a row. The rest is for sizes with less than
-  /// kTurns, then for the one whose choice is most in doubt. `costs` decide the stages.
+  /// of what is left. All get kFewTurns turns, and equal shares of a quarter of the time, not in a
+  /// row, for what is slow for a while would mislead. The rest is for sizes with less than kTurns,
+  /// then for the one whose choice is most in doubt. `costs` decide the stages.
   AllToAllTrials trials(const MessageCosts& costs, const Nodes& nodes, double seconds) const {
     const Communicator comm = comm_.knowing(costs);
     std::vector<Trial> trials;
@@ -195,11 +196,13 @@ class Probe {
       }
       Trial& trial = trials.emplace_back(comm, bytes, sent, received);
       seconds -= first_runs(trial);
-      const double after = seconds - share;
       do {
         seconds -= turn(trial);
-      } while (seconds > 0 && (trial.samples[0].size() < kFewTurns || seconds > after));
-      if (trial.settled()) trial.both.clear();  // with what hierarchical works in
+      } while (seconds > 0 && trial.samples[0].size() < kFewTurns);
+    }
+    for (int round = 1; round <= kRounds; ++round) {
+      for (Trial& trial : trials)
+        while (seconds > 0 && trial.spent < share * round / kRounds) seconds -= turn(trial);
     }
     while (seconds > 0) {
       const auto most =
@@ -247,6 +250,7 @@ class Probe {
       trial.samples[which].push_back(taken / trial.batch);
       seconds += taken;
     }
+    trial.spent += seconds;
     return seconds;
   }
 
