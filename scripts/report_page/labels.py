@@ -13,6 +13,9 @@ def tokens(count):
 
 
 def seconds(value):
+    value = float(f"{value:.3g}")  # 0.9996 s is 1 s, not 1,000 ms
+    if value >= 1000:
+        return f"{value:,.0f} s"
     for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if value >= factor or unit == "µs":
             return f"{value / factor:.3g} {unit}"
@@ -39,6 +42,8 @@ def describe(column, row):
         return words[column]
     if column == "ranks":
         return plural(value, "rank")
+    if column == "ranks_per_node":
+        return f"{value:g} per node"
     if column == "heads":
         return plural(value, "head")
     if column == "kv_heads":

@@ -120,9 +120,12 @@ def group_points(group, x, y, low, high):
 
 
 def columns_apart(rows, x):
-    """The columns of a schedule, as few as do, that tell rows at one place of the axis apart."""
-    columns = []
-    for column in VARIANT:
+    """The columns of a schedule, as few as do, that tell rows at one place of the axis apart.
+
+    The transport always does, even where two have no place in common.
+    """
+    columns = ["transport"] if rows["transport"].nunique(dropna=False) > 1 else []
+    for column in (name for name in VARIANT if name not in columns):
         if not rows.duplicated([x, *columns]).any():
             break
         if (rows.groupby([x, *columns], dropna=False)[column].nunique(dropna=False) > 1).any():

@@ -29,7 +29,7 @@ def fastest(rows):
 
 
 def fastest_in_world(rows):
-    columns = [*PROBLEM, *PROVENANCE]
+    columns = [*PROBLEM, *PROVENANCE, "ranks_per_node"]
     varying = [
         name
         for name in columns
@@ -99,7 +99,8 @@ def longest(rows):
     """The range of times at the longest length: what the choice of a schedule is worth."""
     rows = rows[rows["drawn"] & rows["median_s"].notna() & (rows["ranks"] > 1)]
     for (world, one_pass), of_pass in rows.groupby(["world", "pass"]):
-        groups = [group for _, group in of_pass.groupby([*PROVENANCE, *PROBLEM], dropna=False)]
+        columns = [*PROVENANCE, *PROBLEM, "ranks_per_node"]
+        groups = [group for _, group in of_pass.groupby(columns, dropna=False)]
         groups = [group for group in groups if group["schedule"].nunique() > 1]
         if not groups:
             continue

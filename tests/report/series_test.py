@@ -7,6 +7,7 @@ import conftest  # noqa: F401  (finds the package)
 import synthetic_rows
 from report_page import summary
 from report_page.figures import HEADS, LENGTH, RANKS, WEAK
+from report_page.labels import seconds
 from report_page.read_rows import read_rows
 from report_page.series import draw, prepare
 
@@ -115,6 +116,14 @@ def test_transports_are_lines_of_one_panel(tmp_path):
     assert any("mpi" in line for line in alone.shared)
 
 
+def test_no_line_goes_from_one_transport_to_another(tmp_path):
+    rows, _ = prepared(
+        tmp_path, [row("ring", 2, 1024, transport="threads"), row("ring", 2, 2048, transport="mpi")]
+    )
+    drawing = draw(rows, "host", LENGTH, "median_s")
+    assert [point["line"] for point in drawing.points] == ["transport threads", "transport mpi"]
+
+
 def test_weak_scaling_keeps_tokens_per_rank_and_strong_scaling_the_length(tmp_path):
     rows, _ = prepared(
         tmp_path,
@@ -186,3 +195,17 @@ def test_the_fastest_schedule_is_named_and_a_close_race_is_left_open(tmp_path):
     text = " ".join(summary.sentences(rows, [clear, close], []))
     assert "of 2 points on several ranks: zigzag at 1, too close to call at 1." in text
     assert "2Ki tokens on 2 ranks, causal: from 1.9 s (zigzag) to 2 s (ring)" in text
+
+
+def test_schedules_on_other_nodes_do_not_race(tmp_path):
+    rows, notes = prepared(
+        tmp_path,
+        [row("ring", 4, 1024, ranks_per_node=1), row("zigzag", 4, 1024, ranks_per_node=4)],
+    )
+    assert not summary.fastest(rows)
+    assert not any(text.startswith("Longest") for text in summary.sentences(rows, [], notes))
+
+
+def test_times_are_rounded_before_their_unit_is_chosen():
+    texts = [seconds(value) for value in (0.9996, 1234, 999.4, 0.0123, 2e-6)]
+    assert texts == ["1 s", "1,230 s", "999 s", "12.3 ms", "2 µs"]
