@@ -47,7 +47,7 @@ std::vector<Traffic> backward_traffic(std::string_view schedule, const ScheduleO
 double forward_flops(const Problem& problem);
 double backward_flops(const Problem& problem);
 
-/// The same for the tokens of one shard; what balance is judged by.
+/// The same for the tokens of one shard; what balance is judged by. At most INT64_MAX.
 std::int64_t visible_pairs(const Shard& queries, const Problem& problem);
 
 }  // namespace ringspan::attention

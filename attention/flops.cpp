@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work in closed form. It counts keys per query instead of tiles, so that each can check the other.
 #include <algorithm>
+#include <limits>
 
 #include "attention/closed_forms.hpp"
 #include "attention/segments.hpp"
@@ -8,22 +9,23 @@
 namespace ringspan::attention {
 namespace {
 
+__extension__ using Wide = __int128;  // 2^32 tokens see more pairs than 64 bits hold
+
 /// sum of clamp(first + stride * i, 0, top) for i in [0, count): the terms between the bounds are
 /// an arithmetic series.
-std::int64_t clamped_sum(std::int64_t first, std::int64_t stride, std::int64_t count,
-                         std::int64_t top) {
-  const auto terms_below = [&](std::int64_t bound) {  // how many terms are < bound
-    return std::clamp<std::int64_t>(bound > first ? (bound - first - 1) / stride + 1 : 0, 0, count);
+Wide clamped_sum(Wide first, Wide stride, Wide count, Wide top) {
+  const auto terms_below = [&](Wide bound) {  // how many terms are < bound
+    return bound > first ? std::min((bound - first - 1) / stride + 1, count) : Wide{0};
   };
-  const std::int64_t begin = terms_below(0), end = terms_below(top), between = end - begin;
+  const Wide begin = terms_below(0), end = terms_below(top), between = end - begin;
   return between * first + stride * ((begin + end - 1) * between / 2) + (count - end) * top;
 }
 
 /// Keys of the segment's document that its queries see, one after the other.
-std::int64_t visible_pairs(const Segment& queries, const Mask& mask) {
+Wide visible_pairs(const Segment& queries, const Mask& mask) {
   const std::int64_t keys = queries.document_length;
   const auto [first, stride, count] = queries.tokens;
-  const std::int64_t position = first - queries.document_first;  // in the document
+  const Wide position = first - queries.document_first;  // in the document
   // Bounds beyond the document see all of it; cutting them there keeps sums small.
   const std::int64_t right = std::min(mask.right.value_or(keys), keys);
   const std::int64_t left = std::min(mask.left.value_or(keys), keys);
@@ -31,28 +33,29 @@ std::int64_t visible_pairs(const Segment& queries, const Mask& mask) {
          clamped_sum(position - left, stride, count, keys);
 }
 
-}  // namespace
-
-std::int64_t visible_pairs(const Shard& queries, const Problem& problem) {
+Wide pairs_of(const Shard& queries, const Problem& problem) {
   const Sequence seen =
       problem.mask.documents ? problem.sequence : without_boundaries(problem.sequence);
-  std::int64_t pairs = 0;
+  Wide pairs = 0;
   for (const Segment& segment : segments(queries, seen)) {
     if (segment.document >= 0) pairs += visible_pairs(segment, problem.mask);
   }
   return pairs;
 }
 
-namespace {
-
 /// Multiplying and adding one element of each visible pair of all heads.
 double flops_per_dim(const Problem& problem) {
   const Shard whole = {{0, 1, problem.sequence.length}};
-  return 2.0 * static_cast<double>(visible_pairs(whole, problem)) * problem.shape.batch *
+  return 2.0 * static_cast<double>(pairs_of(whole, problem)) * problem.shape.batch *
          problem.shape.heads;
 }
 
 }  // namespace
+
+std::int64_t visible_pairs(const Shard& queries, const Problem& problem) {
+  return static_cast<std::int64_t>(
+      std::min<Wide>(pairs_of(queries, problem), std::numeric_limits<std::int64_t>::max()));
+}
 
 double forward_flops(const Problem& problem) {
   return flops_per_dim(problem) * (problem.shape.head_dim + problem.shape.value_dim);

@@ -28,6 +28,10 @@ class Rules {
     require(std::isfinite(value) && value >= least, name, " is ", value, "; it must be at least ",
             least);
   }
+  template <typename Number>
+  void at_most(Number value, Number most, std::string_view name) {
+    require(value <= most, name, " is ", value, "; the most is ", most);
+  }
   void divides(int part, int whole, std::string_view name, std::string_view of) {
     require(part >= 1 && whole % std::max(part, 1) == 0, name, " is ", part,
             "; it must be at least 1 and divide ", of, ", ", whole);
@@ -39,10 +43,15 @@ class Rules {
   std::vector<std::string> broken_;
 };
 
+// So that no product of them wraps; no cluster comes near.
+constexpr int kMostGpus = 1 << 20, kMostChannels = 1 << 16;
+constexpr std::int64_t kMostPartBytes = std::int64_t{1} << 40;
+
 void check(Rules& rules, const MessageRule& messages, const std::string& where) {
   rules.not_negative(messages.latency_seconds, where + ".latency_seconds");
   rules.not_negative(messages.short_latency_seconds, where + ".short_latency_seconds");
   rules.not_negative(messages.channels, where + ".channels");
+  rules.at_most(messages.channels, kMostChannels, where + ".channels");
   rules.at_least(messages.kernel_slowdown, 1, where + ".kernel_slowdown");
   rules.not_negative(messages.gap_seconds, where + ".gap_seconds");
   rules.not_negative(messages.short_gap_seconds, where + ".short_gap_seconds");
@@ -84,7 +93,9 @@ void check(Rules& rules, const ChannelRule& channels) {
   rules.at_least(channels.slots_in_node, 1, "channels.slots_in_node");
   rules.at_least(channels.slots_between_nodes, 1, "channels.slots_between_nodes");
   rules.positive(static_cast<double>(channels.largest_part_bytes), "channels.largest_part_bytes");
+  rules.at_most(channels.largest_part_bytes, kMostPartBytes, "channels.largest_part_bytes");
   rules.not_negative(static_cast<double>(channels.short_part_bytes), "channels.short_part_bytes");
+  rules.at_most(channels.short_part_bytes, kMostPartBytes, "channels.short_part_bytes");
   rules.require(channels.short_bandwidth_share > 0 && channels.short_bandwidth_share <= 1,
                 "channels.short_bandwidth_share is ", channels.short_bandwidth_share,
                 "; it must be positive and at most 1");
@@ -114,6 +125,9 @@ std::vector<std::string> broken_rules(const Cluster& cluster) {
   Rules rules;
   rules.at_least(cluster.nodes, 1, "nodes");
   rules.at_least(cluster.gpus_per_node, 1, "gpus_per_node");
+  rules.require(std::int64_t{cluster.nodes} * cluster.gpus_per_node <= kMostGpus, "nodes is ",
+                cluster.nodes, "; times gpus_per_node, ", cluster.gpus_per_node,
+                ", it must be at most ", kMostGpus);
   check(rules, cluster.gpu);
   check(rules, cluster.fabric, cluster.gpus_per_node);
   if (cluster.nodes > 1) check(rules, cluster.network, cluster.gpus_per_node);
@@ -130,6 +144,8 @@ std::vector<std::string> broken_rules(const Cluster& cluster) {
 std::vector<Place> places(const Cluster& cluster, int ranks, int ranks_per_node) {
   const std::vector<std::string> broken = broken_rules(cluster);
   RINGSPAN_REQUIRE(broken.empty(), "cluster '", cluster.name, "': ", broken.front());
+  RINGSPAN_REQUIRE(ranks >= 1, "cluster '", cluster.name, "': ", ranks,
+                   " ranks; there must be at least 1");
   const int gpus = cluster.gpus_per_node, per_node = ranks_per_node > 0 ? ranks_per_node : gpus;
   RINGSPAN_REQUIRE(per_node <= gpus, "cluster '", cluster.name, "': ", per_node,
                    " ranks per node, but a node has ", gpus, " GPUs");
@@ -146,6 +162,8 @@ std::vector<Place> places(const Cluster& cluster, int ranks, int ranks_per_node)
 }
 
 Cluster without_empty_nodes(Cluster cluster, int ranks, int ranks_per_node) {
+  // All nodes are on one leaf, whose links have the bandwidth of all their adapters, still.
+  if (cluster.network.nodes_per_leaf == 0) cluster.network.nodes_per_leaf = cluster.nodes;
   cluster.nodes = places(cluster, ranks, ranks_per_node).back().node + 1;
   return cluster;
 }

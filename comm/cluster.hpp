@@ -98,11 +98,11 @@ struct Cluster {
 /// What is wrong with it, a line per broken rule.
 std::vector<std::string> broken_rules(const Cluster& cluster);
 
-/// Where ranks sit that fill node after node; so many on each, 0: as many as it has GPUs. Throws
-/// invalid_argument if the cluster cannot hold them, or breaks a rule.
+/// Where ranks sit, at least one, that fill node after node; so many on each, 0: as many as it has
+/// GPUs. Throws invalid_argument if the cluster cannot hold them, or breaks a rule.
 std::vector<Place> places(const Cluster& cluster, int ranks, int ranks_per_node = 0);
 
-/// The same cluster with no more nodes than these ranks fill.
+/// The same cluster with no more nodes than these ranks fill. Links of its leaf switches remain.
 Cluster without_empty_nodes(Cluster cluster, int ranks, int ranks_per_node = 0);
 
 /// The group that a message belongs to.

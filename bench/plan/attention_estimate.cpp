@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/closed_forms.hpp"
+#include "attention/kernels/kernel_curves.hpp"
 #include "bench/interrupt.hpp"
 #include "bench/plan/tensor_share.hpp"
 #include "bench/run/rank_run.hpp"
@@ -90,6 +91,17 @@ double least_slowdown(const comm::Cluster& cluster, const Sent& sent) {
   return std::isinf(least) ? 1 : least;
 }
 
+/// Of a kernel that is as fast where no tile meets the mask, which is all that a pass cut into more
+/// tiles can gain: with a causal mask, some libraries are slower.
+double least_share(const comm::Gpu& gpu, const std::string& pass, std::int64_t head_dim) {
+  using attention::KernelPass;
+  const attention::KernelCurve& curve =
+      attention::kernel_curve(gpu.kind, attention::usual_library(gpu.kind),
+                              pass == "forward" ? KernelPass::forward : KernelPass::backward,
+                              static_cast<double>(head_dim));
+  return std::min(curve.causal.flops_per_second / curve.full.flops_per_second, 1.0);
+}
+
 }  // namespace
 
 double AttentionEstimate::seconds_left() const {
@@ -114,7 +126,8 @@ Measurement AttentionEstimate::simulate(const Point& point, const comm::Cluster&
   }
 }
 
-/// Of the heads that a rank has after all-to-alls. A longer ring takes no less for its tokens.
+/// Of the heads that a rank has after all-to-alls. A longer ring takes no less for its tokens, but
+/// for what its whole tiles gain.
 double AttentionEstimate::kernel_seconds(const Mix& mix, const std::string& pass,
                                          int longest_ring) {
   const TrainingConfig& config = mix.config;
@@ -134,7 +147,10 @@ double AttentionEstimate::kernel_seconds(const Mix& mix, const std::string& pass
 
   const std::int64_t split = options_.model.heads / config.tensor;
   const std::int64_t heads = (split + config.ulysses - 1) / config.ulysses;
-  return known->second * static_cast<double>(heads * all_heads.ring) /
+  const bool cut_as_simulated = all_heads.ring == config.ring;
+  const double share =
+      cut_as_simulated ? 1 : least_share(options_.cluster.gpu, pass, options_.model.head_dim);
+  return share * known->second * static_cast<double>(heads * all_heads.ring) /
          static_cast<double>(options_.model.heads * config.ring);
 }
 

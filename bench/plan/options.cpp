@@ -34,7 +34,8 @@ constexpr OptionEntry kEntries[] = {
 constexpr std::string_view kShape[] = {"--heads",  "--kv-heads",   "--head-dim",   "--layers",
                                        "--hidden", "--ffn-hidden", "--vocabulary", "--gated"};
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;  // so that pairs of them can be counted
-constexpr std::int64_t kMostSize = std::int64_t{1} << 24;    // of a part of a model
+constexpr std::int64_t kMostRanks = 4096;  // as of a sweep: bounds look at all pairs of them
+constexpr std::int64_t kMostSize = std::int64_t{1} << 24;  // of a part of a model
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMostSeconds = 1'000'000;
 constexpr double kMostElements = 1LL << 54;  // of a tensor: so many bytes per element fit
@@ -131,7 +132,7 @@ PlanOptions plan_options(const OptionTexts& texts, const Clusters& clusters) {
   PlanOptions options;
   options.model = chosen_model(texts);
   options.cluster = chosen_cluster(texts, clusters);
-  options.ranks = integer(texts, "--ranks", kMostTokens, options.cluster.gpus_per_node);
+  options.ranks = integer(texts, "--ranks", kMostRanks, options.cluster.gpus_per_node);
   require_ranks(options.cluster, options.ranks);
   options.sequence_length = integer(texts, "--seq", kMostTokens);
   options.global_batch = integer(texts, "--global-batch", kMostSize, 1);

@@ -22,6 +22,7 @@ comm::Cluster naive(comm::Cluster cluster) {
   network.adapter_bytes_per_second *= 1.0 * network.adapters_per_node / cluster.gpus_per_node;
   network.adapters_per_node = cluster.gpus_per_node;
   network.nodes_per_leaf = 0;
+  network.oversubscription = 1;  // which slows messages from rail to rail even on one leaf
   network.behind_gpu_port = false;
   return cluster;
 }
@@ -40,7 +41,7 @@ const Measurement& Simulator::measure(const Point& point, const Change& change) 
   if (const auto found = measured_.find(key); found != measured_.end()) return found->second;
   comm::Cluster used = cluster(point.cluster);
   if (change.bare) used = naive(used);
-  used.gpu.attention_speed = change.attention_speed;
+  used.gpu.attention_speed *= change.attention_speed;
   used.channels.largest_part_bytes *= change.messages_per_hop;
   Point settled = point;
   settle(settled, {.names = {}, .numbers = {}, .models = {}, .clusters = {{point.cluster, used}}});

@@ -44,9 +44,9 @@ class Simulator {
   /// A cluster that comes with the program, or a file, as this model has it; read once.
   const comm::Cluster& cluster(const std::string& name);
 
-  /// Kernels run `attention_speed` times as fast as published curves say. What a point leaves open
-  /// is filled in as for a sweep. Where others send K and V as two messages, each gets channels by
-  /// its own size. Throws what refuses the point.
+  /// Kernels run `attention_speed` times as fast as published curves and the cluster's own
+  /// attention_speed say. What a point leaves open is filled in as for a sweep. Where others send K
+  /// and V as two messages, each gets channels by its own size. Throws what refuses the point.
   const Measurement& measure(const Point& point, double attention_speed = 1,
                              int messages_per_hop = 1) {
     return measure(point, {attention_speed, messages_per_hop, false});

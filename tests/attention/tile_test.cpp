@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <tuple>
 
@@ -263,6 +264,18 @@ TEST(FlopsTest, HugeBoundsDoNotWrap) {
   EXPECT_EQ(visible_pairs({{0, 3, 34}}, problem), 30 * 90);  // tokens 90 and on are padding
   problem.mask.right = 0;
   EXPECT_EQ(visible_pairs({{0, 1, 100}}, problem), 45 * 91);
+}
+
+TEST(FlopsTest, BillionsOfTokensDoNotWrap) {
+  Problem problem;
+  problem.shape = {.batch = 1, .heads = 1, .kv_heads = 1, .head_dim = 1, .value_dim = 1};
+  const std::int64_t tokens = std::int64_t{1} << 33;
+  problem.sequence = {.length = tokens};
+  EXPECT_EQ(forward_flops(problem), 4 * std::ldexp(1, 66));
+  EXPECT_EQ(visible_pairs({{0, 1, tokens}}, problem), INT64_MAX) << "as many as it can say";
+  problem.mask = {.right = 0};
+  EXPECT_EQ(forward_flops(problem), 4 * (std::ldexp(1, 65) + std::ldexp(1, 32)));
+  EXPECT_EQ(visible_pairs({{tokens / 2, tokens / 4, 2}}, problem), tokens / 4 * 5 + 2);
 }
 
 TEST(FlopsTest, CausalForwardAndBackwardAreAsPublished) {

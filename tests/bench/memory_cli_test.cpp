@@ -170,6 +170,12 @@ TEST_F(MemoryCliTest, RefusesWithOneLine) {
   expect_refused({"memory", "--published", path("other.csv")}, "no row is about memory");
   expect_refused({"memory", "--published", path("other.csv"), "--table", "alst-longest"},
                  "no row that is published is of alst-longest");
+  write("none.csv",
+        concat("system,figure_id,hardware,gpus,model,heads,kv_heads,head_dim,layers,seq,",
+               "batch,mask,config,metric,value,source,provenance\n",
+               "ALST,T3,H100,0,Llama-8B,,,,,3.7M,1,,all,max_seq_tokens,3.7M,,\n"));
+  expect_refused({"memory", "--published", path("none.csv")},
+                 "none.csv:2: gpus is 0; it must be from 1 to");
   expect_refused({"memory", "--table", "bytes", "--csv", path("other.csv")}, "exists");
 }
 

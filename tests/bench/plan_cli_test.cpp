@@ -106,6 +106,7 @@ TEST_F(PlanCliTest, BadInputIsRefusedInOneLine) {
   refused_with({"--time-limit", "0"}, "--time-limit: 0 is too small; the least is 1");
   refused_with({"--heads", "8"}, "--model: stands in place of --heads");
   refused_with({"--ranks", "2048"}, "--ranks: 2048 GPUs, but cluster 'h800' has 1024");
+  refused_with({"--ranks", "8192"}, "--ranks: 8192 is too large; the most is 4096");
   refused_with({"--ranks", "12"}, "12 GPUs are no whole nodes of 8; take 8 or 16");
   refused_with({"--ranks", "8,16"}, "--ranks: takes one value");
   refused_with({"--global-batch", "0"}, "--global-batch: 0 is too small; the least is 1");

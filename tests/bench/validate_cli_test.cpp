@@ -70,6 +70,50 @@ TEST_F(ValidateCliTest, AnchorsAreMetAndTheRestIsPredicted) {
   EXPECT_THAT(outcome_.out, HasSubstr("mine.csv:2"));
 }
 
+// Both GPUs are at the speed of their own anchor.
+TEST_F(ValidateCliTest, AnchorsOfAnotherGpuMaskOrLibraryDoNotCount) {
+  const auto predicted = [this](const std::string& more, const std::string& csv) {
+    auto rows = validated(line("ulysses=4 ring=1", "iter/s zigzag fwd", "1500") +
+                              line("ulysses=2 ring=2", "iter/s zigzag fwd", "1400") + more,
+                          csv);
+    EXPECT_EQ(rows["mine.csv:4"]["mark"], more.empty() ? "" : "calibration");
+    return rows["mine.csv:3"]["simulated"];
+  };
+  const std::string alone = predicted("", "a.csv");
+  const auto anchor = [](const std::string& config, const std::string& hardware) {
+    return line("ulysses=4 ring=1" + config, "iter/s zigzag fwd", "700", hardware);
+  };
+  EXPECT_EQ(predicted(anchor("", "H100"), "b.csv"), alone);
+  EXPECT_THAT(outcome_.out, HasSubstr("causal, modelled:fa2 on h100"));
+  EXPECT_EQ(predicted(concat("Mine,F1,A100,4,op,8,8,64,,8K,1,full,ulysses=4 ring=1,",
+                             "iter/s zigzag fwd,700,,\n"),
+                      "c.csv"),
+            alone);
+  EXPECT_EQ(predicted(line("ulysses=4 ring=1", "iter/s zigzag fwd", "1500", "H100") +
+                          anchor(" fa3", "H100"),
+                      "d.csv"),
+            alone);
+}
+
+// From node to node this ring changes rails.
+TEST_F(ValidateCliTest, AClustersOwnSpeedsCount) {
+  const auto on = [this](const std::string& speed, const std::string& oversubscription) {
+    write("own.toml", concat("like = 'a100'\ngpus_per_node = 2\n[fabric]\ngpus_per_switch = 2\n",
+                             "numa_domains = 1\n[network]\nadapters_per_node = 2\n",
+                             "oversubscription = ", oversubscription, "\n[gpu]\n",
+                             "attention_speed = ", speed, "\n"));
+    const std::string csv = concat(speed, '_', oversubscription, ".csv");
+    auto row = validated(
+        line("ulysses=1 ring=4", "iter/s basic fwd", "900", "cluster:" + path("own.toml")),
+        csv)["mine.csv:2"];
+    return std::pair(std::stod(row["simulated"]), std::stod(row["naive"]));
+  };
+  const auto usual = on("1.0", "1.0"), slow = on("0.25", "1.0"), narrow = on("1.0", "64.0");
+  EXPECT_LT(1.5 * slow.first, usual.first) << "iterations per second";
+  EXPECT_LT(1.5 * slow.second, usual.second);
+  EXPECT_EQ(narrow.second, usual.second) << "naive networks have no switches";
+}
+
 TEST_F(ValidateCliTest, TheSameBitsComeAgain) {
   const std::string lines = line("ulysses=4 ring=1", "iter/s zigzag fwd", "1500") +
                             line("ulysses=1 ring=4", "iter/s basic fwd", "900");
@@ -129,6 +173,14 @@ TEST_F(ValidateCliTest, BadInputGetsOneLine) {
   write("bad.csv", kHeader + line("ulysses=0 ring=4", "iter/s basic fwd", "900"));
   expect_refused({"validate", "--published", path("bad.csv")},
                  "behind 'ulysses=' must be a whole number from 1");
+  write("bad.csv", concat(kHeader, "Mine,F1,A100,4294967300,op,8,8,64,,8K,1,causal,ulysses=2,",
+                          "iter/s basic fwd,900,,\n"));
+  expect_refused({"validate", "--published", path("bad.csv")},
+                 "bad.csv:2: gpus is 4294967300; it must be from 1 to 1048576");
+  write("bad.csv",
+        "hardware,gpus,pass,batch,heads,kv_heads,head_dim,tokens_per_gpu,theoretic\n"
+        "A100,0,forward,1,32,8,128,1024,9\n");
+  expect_refused({"validate", "--published", path("bad.csv")}, "bad.csv:2: gpus is 0; it must be");
   write("bad.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "0"));
   expect_refused({"validate", "--published", path("bad.csv")}, "must be above 0");
   write("good.csv", kHeader + line("ulysses=1 ring=4", "iter/s basic fwd", "900"));

@@ -57,6 +57,25 @@ TEST(ClusterTest, ALinePerBrokenRule) {
               ElementsAre("channels.bytes_per_second is 0; it must be positive"));
 }
 
+// Or the number of GPUs, and the bytes of all channels, would wrap.
+TEST(ClusterTest, NothingIsTooLargeToBeMultiplied) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  EXPECT_THAT(
+      broken([](Cluster& c) { c.nodes = kMost; }),
+      ElementsAre("nodes is 2147483647; times gpus_per_node, 8, it must be at most 1048576"));
+  EXPECT_THAT(broken([](Cluster& c) { c.fabric.messages.channels = kMost; }),
+              ElementsAre("fabric.channels is 2147483647; the most is 65536"));
+  EXPECT_THAT(broken([](Cluster& c) {
+                c.fabric.messages.channels = 16;
+                c.channels.largest_part_bytes = c.channels.short_part_bytes =
+                    std::numeric_limits<std::int64_t>::max();
+              }),
+              ElementsAre("channels.largest_part_bytes is 9223372036854775807; the most is "
+                          "1099511627776",
+                          "channels.short_part_bytes is 9223372036854775807; the most is "
+                          "1099511627776"));
+}
+
 TEST(ClusterTest, OneNodeNeedsNoNetwork) {
   Cluster cluster = test::plain_cluster(1);
   cluster.network = {};
@@ -78,8 +97,19 @@ TEST(ClusterTest, RanksFillNodeAfterNode) {
   EXPECT_EQ(spread[3].local_rank, 1);
 }
 
+TEST(ClusterTest, LinksOfALeafAreThoseOfItsEmptyNodesToo) {
+  Cluster cluster = test::plain_cluster(16);
+  const Cluster two = without_empty_nodes(cluster, 16);
+  EXPECT_EQ(two.nodes, 2);
+  EXPECT_EQ(two.network.nodes_per_leaf, 16);
+  cluster.network.nodes_per_leaf = 4;
+  EXPECT_EQ(without_empty_nodes(cluster, 16).network.nodes_per_leaf, 4);
+}
+
 TEST(ClusterTest, RefusesRanksThatItCannotHold) {
   const Cluster cluster = test::plain_cluster(2);
+  EXPECT_EQ(test::refusal([&] { without_empty_nodes(cluster, 0); }),
+            "cluster 'plain': 0 ranks; there must be at least 1");
   EXPECT_EQ(test::refusal([&] { places(cluster, 17); }),
             "cluster 'plain': 17 ranks, but it holds 2 nodes of 8");
   EXPECT_EQ(test::refusal([&] { places(cluster, 8, 9); }),

@@ -6,6 +6,7 @@
 #include "bench/ask/models.hpp"
 #include "bench/memory/memory_table.hpp"
 #include "bench/training/training_memory.hpp"
+#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 #include "model/memory/checkpoints.hpp"
 #include "model/memory/layer_activations.hpp"
@@ -39,7 +40,7 @@ Setup setup(const PublishedRow& row) {
   const std::string& config = row["config"];
   const bool recipe = config.starts_with("SP="), all = recipe || config == "all";
   const bool h200 = row["hardware"].starts_with("H200");
-  Setup setup{model(known_model(row)), row.integer("gpus"), h200 ? 141e9 : 80e9};
+  Setup setup{model(known_model(row)), gpus(row), h200 ? 141e9 : 80e9};
   setup.ulysses = all || (contains(row["figure_id"], "T1") && !config.starts_with("baseline") &&
                           !contains(config, "tiled logits"));
   setup.tiled_logits = !config.starts_with("baseline");

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bench/memory/memory_table.hpp"
+#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 #include "model/memory/most_within.hpp"
 
@@ -82,7 +83,7 @@ MemoryFigure longest(const PublishedRow& row) {
   const auto published = row.number_behind("value", "");
   RINGSPAN_REQUIRE(published && *published > 0, row.place(), ": value is '", row["value"],
                    "'; it must begin with a number above 0");
-  const std::int64_t ranks = row.integer("gpus"), heads = row.integer("heads");
+  const std::int64_t ranks = gpus(row), heads = row.integer("heads");
   if (contains(metric, "Linformer")) {
     const auto batch = static_cast<std::int64_t>(behind(row, "batch "));
     return {row.name(), concat("Linformer on ", ranks, " ranks, tokens"), 1000 * *published,

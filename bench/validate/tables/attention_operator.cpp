@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,6 +26,30 @@ constexpr Hardware kHardware[] = {
 
 constexpr int kMessagesPerHop = 2;
 
+/// What anchors must share to be averaged.
+struct Kernels {
+  std::string problem, cluster, mask, kernel;
+  auto operator<=>(const Kernels&) const = default;
+};
+
+// Documents of packs, which are points in turn, are as many times as long on several GPUs.
+Kernels kernels_of(const OperatorFigure& figure, const std::string& problem) {
+  const Point& point = figure.points.front();
+  return {problem, point.cluster, figure.points.size() == 1 ? point.mask : "packs", point.kernel};
+}
+
+/// Calibrations by what they share. What a problem alone tells apart is called by it.
+using Calibrations = std::map<Kernels, std::shared_ptr<Calibration>>;
+void name_apart(Calibrations& calibrations) {
+  std::map<std::string, int> of_problem;
+  for (const auto& [kernels, calibration] : calibrations) ++of_problem[kernels.problem];
+  for (const auto& [kernels, calibration] : calibrations) {
+    calibration->name = kernels.problem;
+    if (of_problem[kernels.problem] == 1) continue;
+    calibration->name += concat(", ", kernels.mask, ", ", kernels.kernel, " on ", kernels.cluster);
+  }
+}
+
 double mean_seconds(Simulator& simulator, const std::vector<Point>& points, double speed) {
   double seconds = 0;
   for (const Point& point : points) seconds += simulator.seconds(point, speed, kMessagesPerHop);
@@ -34,21 +59,23 @@ double mean_seconds(Simulator& simulator, const std::vector<Point>& points, doub
 }  // namespace
 
 void add(Table& table, const std::vector<OperatorFigure>& figures) {
-  std::map<std::string, std::shared_ptr<Calibration>> calibrations;
+  Calibrations calibrations;
   for (const OperatorFigure& figure : figures) {
     if (!figure.anchor) continue;
-    std::shared_ptr<Calibration>& calibration = calibrations[figure.problem];
-    if (!calibration) calibration = std::make_shared<Calibration>(Calibration{figure.problem, {}});
+    std::shared_ptr<Calibration>& calibration = calibrations[kernels_of(figure, figure.problem)];
+    if (!calibration) calibration = std::make_shared<Calibration>();
     calibration->anchors.push_back({figure.name, figure.points, 1 / figure.iterations_per_second,
                                     figure.bare, kMessagesPerHop});
   }
-  for (const auto& [problem, calibration] : calibrations) {
+  name_apart(calibrations);
+  for (const auto& [kernels, calibration] : calibrations) {
     table.calibrations.push_back(*calibration);
   }
   const auto uncalibrated = std::make_shared<Calibration>();
   for (const OperatorFigure& figure : figures) {
     if (figure.anchor) continue;
-    const auto own = calibrations.find(figure.kernel.empty() ? figure.problem : figure.kernel);
+    const auto own = calibrations.find(
+        kernels_of(figure, figure.kernel.empty() ? figure.problem : figure.kernel));
     const auto predict = [points = figure.points,
                           calibration = own != calibrations.end() ? own->second : uncalibrated](
                              Simulator& simulator) {

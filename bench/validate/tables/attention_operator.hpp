@@ -24,7 +24,8 @@ struct OperatorFigure {
 };
 
 /// Anchors become calibrations, the others predictions at the speed that the anchors of their
-/// kernel say. K and V are two messages in all of these programs.
+/// kernel say: those of the same cluster, mask and library. K and V are two messages in all of
+/// these programs.
 void add(Table& table, const std::vector<OperatorFigure>& figures);
 
 /// The cluster that a text about hardware means: "cluster:NAME" one that comes with the program, or

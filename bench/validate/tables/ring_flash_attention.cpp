@@ -9,6 +9,7 @@
 
 #include "bench/validate/tables/attention_operator.hpp"
 #include "bench/validate/tables/tables.hpp"
+#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -52,7 +53,7 @@ constexpr Column kColumns[] = {
 class Line {
  public:
   explicit Line(const PublishedRow& row)
-      : row_(row), gpus_(row.integer("gpus")), point_(operator_point(cluster_of(row), gpus_)) {
+      : row_(row), gpus_(gpus(row)), point_(operator_point(cluster_of(row), gpus_)) {
     point_.pass = row["pass"] == "forward+backward" ? "both" : row["pass"];
     point_.batch = row.integer("batch");
     point_.heads = row.integer("heads");

@@ -13,6 +13,7 @@
 
 #include "bench/validate/tables/attention_operator.hpp"
 #include "bench/validate/tables/tables.hpp"
+#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
@@ -41,7 +42,7 @@ std::string pass_of(std::string_view metric) {
 
 /// What a line says of the problem; all but its schedule and pass.
 Point usp_point(const PublishedRow& row, std::int64_t tokens, std::int64_t ulysses) {
-  Point point = operator_point(cluster_of(row), row.integer("gpus"));
+  Point point = operator_point(cluster_of(row), gpus(row));
   point.schedule = "usp";
   point.ulysses_degree = ulysses;
   point.batch = row.integer("batch");
@@ -71,9 +72,9 @@ OperatorFigure figure(FigureName name, const Point& point, double iterations_per
 void find_kernels(std::vector<OperatorFigure>& figures) {
   const auto alike = [](const OperatorFigure& one, const OperatorFigure& other) {
     const Point &a = one.points.front(), &b = other.points.front();
-    return std::tie(a.sequence_length, a.batch, a.head_dim, a.pass, a.mask, a.cluster,
+    return std::tie(a.sequence_length, a.batch, a.head_dim, a.pass, a.mask, a.cluster, a.kernel,
                     one.program) == std::tie(b.sequence_length, b.batch, b.head_dim, b.pass, b.mask,
-                                             b.cluster, other.program);
+                                             b.cluster, b.kernel, other.program);
   };
   for (OperatorFigure& figure : figures) {
     const Point& point = figure.points.front();
