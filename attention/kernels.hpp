@@ -144,6 +144,10 @@ std::span<const KernelFamily> kernel_families();
 /// takes the time of movement alone.
 std::span<const KernelFamily> modelled_kernel_families();
 
+/// How fast the usual modelled kernel of a GPU (Gpu::kind of a cluster) works on long sequences
+/// with a causal mask, over its speed without one; in 16 bits.
+double causal_share_of_speed(std::string_view gpu_kind, bool backward, std::int64_t head_dim);
+
 /// Attention of another kind, for any schedule, Ulysses above all: linear attention, with weights
 /// scale * phi(q).phi(k), phi(x) = elu(x) + 1, in place of exp(scale * q.k). lse is the logarithm
 /// of their sum. Host only; unlike the others it allocates host memory as it works.

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <string>
 
+#include "attention/kernels.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::attention {
@@ -123,5 +124,12 @@ const KernelCurve& kernel_curve(std::string_view gpu_kind, KernelLibrary library
 }
 
 KernelLibrary usual_library(std::string_view gpu_kind) { return kind(gpu_kind).usual; }
+
+double causal_share_of_speed(std::string_view gpu_kind, bool backward, std::int64_t head_dim) {
+  const KernelCurve& curve = kernel_curve(gpu_kind, usual_library(gpu_kind),
+                                          backward ? KernelPass::backward : KernelPass::forward,
+                                          static_cast<double>(head_dim));
+  return curve.causal.flops_per_second / curve.full.flops_per_second;
+}
 
 }  // namespace ringspan::attention

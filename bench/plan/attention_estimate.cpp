@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention/closed_forms.hpp"
-#include "attention/kernels/kernel_curves.hpp"
+#include "attention/kernels.hpp"
 #include "bench/interrupt.hpp"
 #include "bench/plan/tensor_share.hpp"
 #include "bench/run/rank_run.hpp"
@@ -94,12 +94,7 @@ double least_slowdown(const comm::Cluster& cluster, const Sent& sent) {
 /// Of a kernel that is as fast where no tile meets the mask, which is all that a pass cut into more
 /// tiles can gain: with a causal mask, some libraries are slower.
 double least_share(const comm::Gpu& gpu, const std::string& pass, std::int64_t head_dim) {
-  using attention::KernelPass;
-  const attention::KernelCurve& curve =
-      attention::kernel_curve(gpu.kind, attention::usual_library(gpu.kind),
-                              pass == "forward" ? KernelPass::forward : KernelPass::backward,
-                              static_cast<double>(head_dim));
-  return std::min(curve.causal.flops_per_second / curve.full.flops_per_second, 1.0);
+  return std::min(attention::causal_share_of_speed(gpu.kind, pass != "forward", head_dim), 1.0);
 }
 
 }  // namespace
