@@ -5,13 +5,13 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "comm/all_to_all.hpp"
 #include "comm/batch.hpp"
 #include "comm/collectives.hpp"
+#include "comm/middle.hpp"
 #include "comm/nodes.hpp"
 
 namespace ringspan::comm {
@@ -31,26 +31,6 @@ constexpr int kFewTurns = 7;      // at least
 constexpr int kTurns = 15;        // before a choice counts as clear
 constexpr double kNear = 0.05;    // a choice slower by less than this is none to avoid
 constexpr double kSettled = 0.5;  // of Trial::doubt: nearly three standard errors
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Of some values the middle half: its mean is as robust as a median, and steadier where times have
-/// two peaks.
-struct Middle {
-  explicit Middle(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
-    const auto first = values.begin() + quarter, last = values.end() - quarter;
-    mean = std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
-    width = *std::prev(last) - *first;
-  }
-
-  double mean, width;
-};
 
 /// To whom this rank sends while all send, and from whom it receives: of several messages, those
 /// at [i % size] the ones with index i. Empty: nobody.
