@@ -91,6 +91,14 @@ int PublishedRow::degree(std::string_view key) const {
   return static_cast<int>(value);
 }
 
+int gpus(const PublishedRow& row) {
+  constexpr int kMost = 1 << 20;
+  const std::int64_t gpus = row.integer("gpus");
+  RINGSPAN_REQUIRE(gpus >= 1 && gpus <= kMost, row.place(), ": gpus is ", gpus,
+                   "; it must be from 1 to ", kMost);
+  return static_cast<int>(gpus);
+}
+
 std::vector<PublishedRow> read_published(const std::string& path) {
   const CsvLines file = read_csv_lines(path);
   RINGSPAN_REQUIRE(file.lines.size() > 1, path, ": no rows; it needs a header and rows");

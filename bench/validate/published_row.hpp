@@ -67,6 +67,9 @@ inline bool contains(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
 }
 
+/// The column gpus. Throws invalid_argument, naming the place, for what can be none.
+int gpus(const PublishedRow& row);
+
 /// Throws invalid_argument, naming the line, for what is no CSV with a header.
 std::vector<PublishedRow> read_published(const std::string& path);
 

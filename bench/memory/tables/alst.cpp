@@ -6,7 +6,6 @@
 #include "bench/ask/models.hpp"
 #include "bench/memory/memory_table.hpp"
 #include "bench/training/training_memory.hpp"
-#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 #include "model/memory/checkpoints.hpp"
 #include "model/memory/layer_activations.hpp"

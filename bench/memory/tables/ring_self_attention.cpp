@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "bench/memory/memory_table.hpp"
-#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 #include "model/memory/most_within.hpp"
 

@@ -13,8 +13,6 @@
 namespace ringspan::bench {
 namespace {
 
-constexpr int kMostGpus = 1 << 20;
-
 /// Whose GPUs multiply at that speed.
 comm::Cluster cluster_for(const TrainingRun& run, double speed, Simulator& simulator) {
   comm::Cluster cluster = simulator.cluster(run.cluster);
@@ -108,13 +106,6 @@ std::vector<Constant> training_constants(const std::string& cluster, Mark speed)
   constants.push_back(
       {"all else", "bytes of fused kernels, counted", Mark::prediction, "layer_pass.cpp"});
   return constants;
-}
-
-int gpus(const PublishedRow& row) {
-  const std::int64_t gpus = row.integer("gpus");
-  RINGSPAN_REQUIRE(gpus >= 1 && gpus <= kMostGpus, row.place(), ": gpus is ", gpus,
-                   "; it must be from 1 to ", kMostGpus);
-  return static_cast<int>(gpus);
 }
 
 double utilisation(const TrainingRun& run, Simulator& simulator,

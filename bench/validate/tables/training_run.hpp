@@ -45,9 +45,6 @@ std::vector<Constant> training_constants(const std::string& cluster, Mark speed)
 double utilisation(const TrainingRun& run, Simulator& simulator,
                    const FlopsConvention& convention = kModelFlops);
 
-/// The column gpus. Throws invalid_argument, naming the place, for what can be none.
-int gpus(const PublishedRow& row);
-
 /// "41.5%" as 0.415, "2.88x" as 2.88. Throws invalid_argument, naming place and column.
 double ratio(const PublishedRow& row, std::string_view column);
 

@@ -13,7 +13,6 @@
 
 #include "bench/validate/tables/attention_operator.hpp"
 #include "bench/validate/tables/tables.hpp"
-#include "bench/validate/tables/training_run.hpp"
 #include "comm/error.hpp"
 
 namespace ringspan::bench {
