@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from .columns import PROBLEM, PROVENANCE, WORLDS
 from .labels import describe_all, plural, seconds, shorten, tokens
 
+# What schedules must have in common to be compared.
+ALIKE = [*PROBLEM, *PROVENANCE, "ranks_per_node"]
+
 
 @dataclass(frozen=True)
 class Fastest:
@@ -29,13 +32,12 @@ def fastest(rows):
 
 
 def fastest_in_world(rows):
-    columns = [*PROBLEM, *PROVENANCE, "ranks_per_node"]
     varying = [
         name
-        for name in columns
+        for name in ALIKE
         if rows[name].nunique(dropna=False) > 1 and name != "sequence_length"
     ]
-    for _, group in rows.groupby(columns, dropna=False, sort=True):
+    for _, group in rows.groupby(ALIKE, dropna=False, sort=True):
         best = group.sort_values("median_s").drop_duplicates("schedule")
         if len(best) < 2:
             continue
@@ -99,8 +101,7 @@ def longest(rows):
     """The range of times at the longest length: what the choice of a schedule is worth."""
     rows = rows[rows["drawn"] & rows["median_s"].notna() & (rows["ranks"] > 1)]
     for (world, one_pass), of_pass in rows.groupby(["world", "pass"]):
-        columns = [*PROVENANCE, *PROBLEM, "ranks_per_node"]
-        groups = [group for _, group in of_pass.groupby(columns, dropna=False)]
+        groups = [group for _, group in of_pass.groupby(ALIKE, dropna=False)]
         groups = [group for group in groups if group["schedule"].nunique() > 1]
         if not groups:
             continue
