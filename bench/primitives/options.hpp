@@ -23,6 +23,7 @@ struct PrimitiveOptions {
   comm::Hop hop = comm::Hop::copy;
   int warmup = 3, repeats = 20;
   std::optional<double> deadline;
+  std::string costs;  // file for what messages cost where an automatic all-to-all goes by it; or none
   enum class Format { table, csv, nccl } format = Format::table;
 };
 
