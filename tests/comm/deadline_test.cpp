@@ -99,6 +99,27 @@ TEST(DeadlineTest, BlamesTheSilentOneOfTwoPeers) {
   EXPECT_EQ(error->where().peer, 2) << error->what();
 }
 
+// Rank 2 gives up first, for the others have waited for others before. It has to know that rank 1
+// has posted what rank 0 waits for, in a group made before many others.
+TEST(DeadlineTest, BlamesTheSameRankHoweverManyGroupsThereAre) {
+  const auto error = failure_of({.ranks = 3, .deadline = 0.3}, [](const Communicator& comm) {
+    const int rank = comm.rank();
+    const Communicator first_two = comm.split(rank / 2, 0), outer = comm.split(rank % 2, 0);
+    for (int i = 0; i < 60; ++i) comm.split(0, 0);
+    const Buffer buffer = comm.device().allocate(8), other = comm.device().allocate(8);
+    Recv of_peer[] = {{1 - rank / 2 - rank % 2, whole(buffer)}};  // of the other one of two
+    Recv of_last[] = {{rank == 0 ? 1 : 2, whole(other)}};         // rank 2, as the group counts
+    Request first, second;
+    if (rank == 0) first = outer.post("outer", {}, of_last);
+    if (rank < 2) second = first_two.post("first_two", {}, of_peer);
+    if (rank == 0) second.wait();
+    if (rank == 1) comm.post("world", {}, of_last).wait();
+    if (rank == 2) outer.post("outer", {}, of_peer).wait();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where().peer, 2) << error->what();
+}
+
 TEST(DeadlineTest, BlamesARankThatIsSilentSinceItTestedARequest) {
   std::atomic<bool> failed{false};
   const auto error = failure_of({.ranks = 3, .deadline = 0.1}, [&](const Communicator& comm) {

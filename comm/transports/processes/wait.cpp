@@ -116,7 +116,7 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
 bool Engine::had_its_chance(const Waiting& waiting, const Predicate& over) {
   const std::int64_t heartbeat = heartbeat_of(waiting);
   const std::int64_t start = steady_now(), ran = diagnosis::thread_time();
-  peers_.ask_all(waiting.group.get());
+  peers_.ask_all();
   for (;;) {
     progress();
     if (over() || peers_.failure() || heartbeat_of(waiting) != heartbeat) return false;
