@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words and units for values, as people read them."""
 
+import os.path
+from pathlib import Path
+
 import pandas as pd
 
 
@@ -84,6 +87,27 @@ def variant(columns, row):
     return ", ".join(
         f"{words.get(column, column.replace('_', ' '))} {row[column]}" for column in present
     )
+
+
+def unique_labels(labels):
+    """Shortened values may coincide; what is told apart by such a label alone is numbered."""
+    return [
+        label if labels.count(label) == 1 else f"{label} ({labels[:i].count(label) + 1})"
+        for i, label in enumerate(labels)
+    ]
+
+
+def tails(paths):
+    """Each of these files by the last parts of its path, as few as tell it from the others."""
+    parts = [(*Path(os.path.realpath(Path(path).parent)).parts, Path(path).name) for path in paths]
+    return [
+        next(
+            "/".join(one[-count:])
+            for count in range(1, len(one) + 1)
+            if count == len(one) or sum(other[-count:] == one[-count:] for other in parts) == 1
+        )
+        for one in parts
+    ]
 
 
 def shorten(text, limit=40):
