@@ -9,7 +9,7 @@ import pandas as pd
 import vl_convert
 
 from .charts import THEMES, VEGA_LITE
-from .labels import tokens
+from .labels import tails, tokens
 from .markup import scrolled_table, world_badge
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F"]
@@ -20,8 +20,8 @@ def names(runs):
     """Of each run, what tells it from the others."""
     plain = [run.name() for run in runs]
     return [
-        f"{name} ({run.path.stem})" if plain.count(name) > 1 else name
-        for name, run in zip(plain, runs, strict=True)
+        f"{name} ({file})" if plain.count(name) > 1 else name
+        for name, file in zip(plain, tails(run.path for run in runs), strict=True)
     ]
 
 
