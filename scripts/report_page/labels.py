@@ -29,6 +29,10 @@ def plural(count, noun):
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
+def listed(names):
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def describe(column, row):
     """The value of a column in words, or "" where it adds nothing."""
     value = row[column]
@@ -61,7 +65,9 @@ def describe(column, row):
 
 
 def describe_all(columns, row):
-    return " · ".join(filter(None, (describe(column, row) for column in columns)))
+    words = (describe(column, row) for column in columns)
+    # Once each: a transport, a device and a machine may all be called simulated.
+    return " · ".join(dict.fromkeys(filter(None, words)))
 
 
 def wrap(text, limit=34):

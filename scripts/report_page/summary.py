@@ -5,10 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .columns import PROBLEM, PROVENANCE, WORLDS
-from .labels import describe_all, plural, seconds, shorten, tokens, unique_labels
+from .labels import describe_all, listed, plural, seconds, shorten, tokens, unique_labels
 
 # What schedules must have in common to be compared.
 ALIKE = [*PROBLEM, *PROVENANCE, "ranks_per_node"]
+
+
+MOST_NAMED = 6  # machines or clusters
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,18 @@ def counts(rows):
 
 def worlds(rows):
     for world, group in rows[rows["status"] == "ok"].groupby("world"):
-        machines = " and ".join(sorted(set(group["machine"])))
-        transports = ", ".join(sorted(set(group["transport"]) - {""}))
+        clusters = sorted(set(group["cluster"]) - {""})
+        where = [shorten(name) for name in clusters or sorted(set(group["machine"]))]
+        if len(where) > MOST_NAMED:
+            where = [plural(len(where), "cluster" if clusters else "machine")]
+        transports = ", ".join(sorted(set(group["transport"]) - {"", world}))
         hops = " and ".join(sorted(set(group["hop"]) - {""}))
-        yield (
-            f"{plural(len(group), 'row')} {WORLDS[world]}: {machines}, transport {transports}"
-            + (f", hop by {hops}." if hops else ".")
-        )
+        parts = [
+            listed(where),
+            transports and f"transport {transports}",
+            hops and f"hop by {hops}",
+        ]
+        yield f"{plural(len(group), 'row')} {WORLDS[world]}: {', '.join(filter(None, parts))}."
 
 
 def winners(found):

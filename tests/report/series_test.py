@@ -225,6 +225,23 @@ def test_schedules_on_other_nodes_do_not_race(tmp_path):
     assert not any(text.startswith("Longest") for text in summary.sentences(rows, [], notes))
 
 
+def test_simulated_rows_are_of_clusters_and_words_are_said_once(tmp_path):
+    simulated = {"world": "simulated", "transport": "simulated", "machine": "simulated"}
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("ring", 2, length, cluster=cluster, device="simulated", **simulated)
+            for cluster in ("h800", "a100", "b200")
+            for length in (1024, 2048)
+        ],
+    )
+    assert list(summary.worlds(rows)) == [
+        "6 rows simulated, not measured: a100, b200 and h800, hop by copy."
+    ]
+    shared = draw(rows, "simulated", LENGTH, "median_s").shared
+    assert shared[0] == "simulated · commit synthetic · cpu kernel · hop by copy"
+
+
 def test_times_are_rounded_before_their_unit_is_chosen():
     texts = [seconds(value) for value in (0.9996, 1234, 999.4, 0.0123, 2e-6)]
     assert texts == ["1 s", "1,230 s", "999 s", "12.3 ms", "2 µs"]
