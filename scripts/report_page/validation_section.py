@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from .charts import THEMES, VEGA_LITE
+from .charts import PAPER, VEGA_LITE
 from .labels import plural
 from .markup import scrolled_table, world_badge
 from .validation import NUMBERS
@@ -59,7 +59,7 @@ def picture(tables):
         ),
     )
     return vl_convert.vegalite_to_svg(
-        chart.to_dict(), vl_version=VEGA_LITE, config=THEMES["light"]
+        chart.to_dict(), vl_version=VEGA_LITE, config=PAPER
     )
 
 
@@ -68,7 +68,7 @@ def section(tables):
     if not tables:
         return ""
     figure = (
-        f'<figure><figcaption>{world_badge("simulated")}</figcaption>'
+        f'<figure class="static"><figcaption>{world_badge("simulated")}</figcaption>'
         f'<div class="chart">{picture(tables)}</div></figure>'
     )
     return (

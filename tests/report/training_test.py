@@ -77,6 +77,22 @@ def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
     assert "usp, ulysses=2,&lt;ring&gt;=2" in (pictures / "training.svg").read_text()
 
 
+def test_its_picture_follows_the_page_and_no_words_lie_on_others(tmp_path, open_page):
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
+    run = write_training(tmp_path / "run.csv", [step(1, 5.0), step(2, 3.0)])
+    assert report(rows, "-o", tmp_path / "report.html", "--training", run).returncode == 0
+    page = open_page(tmp_path / "report.html", color_scheme="dark")
+    axis = page.locator("#training svg .role-axis", has_text="loss (nats")
+    title = axis.locator(".role-axis-title text").bounding_box()
+    labels = [one.bounding_box() for one in axis.locator(".role-axis-label text").all()]
+    assert labels and all(title["x"] + title["width"] < label["x"] for label in labels)
+    fill = "([text]) => getComputedStyle(text).fill"
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    paper = page.evaluate("getComputedStyle(document.querySelector('#training')).backgroundColor")
+    assert page.locator("#training svg text").evaluate_all(fill) == ink
+    assert page.locator("#training svg > rect").evaluate_all(fill) == paper
+
+
 def test_runs_of_one_file_name_are_told_apart_and_one_given_twice_is_shown_once(tmp_path):
     paths = [tmp_path / "one" / "run.csv", tmp_path / "two" / "run.csv"]
     for path in paths:
