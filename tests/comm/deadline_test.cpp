@@ -72,7 +72,7 @@ TEST(DeadlineTest, NamesTheSilentRankBehindAChainOfWaits) {
     comm.post("chain", sends, {}).wait();
   };
   const auto error = failure_of({.ranks = 4, .deadline = 0.05}, [&](const Communicator& comm) {
-    if (comm.rank() == 0) return stay_silent(failed, std::chrono::milliseconds(400));
+    if (comm.rank() == 0) return stay_silent(failed, std::chrono::milliseconds(1500));
     EXPECT_THROW(chain(comm), Error);
     failed = true;
   });
