@@ -90,7 +90,8 @@ def fastest_cell(point):
     name, behind = escape(point.schedule), escape(point.next_schedule)
     if not point.clear:
         return f"{dot}{name} <small>≈ {behind}</small>"
-    return f"{dot}<b>{name}</b> <small>{point.ratio:.2f}× before {behind}</small>"
+    ahead = f"{point.ratio:.2f}×" if point.ratio >= 1.005 else "&lt; 1.01×"
+    return f"{dot}<b>{name}</b> <small>{ahead} before {behind}</small>"
 
 
 def provenance_table(rows):
