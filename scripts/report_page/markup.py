@@ -89,8 +89,9 @@ def fastest_cell(point):
     dot = f'<i style="background:{schedule_style(point.schedule, [point.schedule])[0]}"></i>'
     name, behind = escape(point.schedule), escape(point.next_schedule)
     if not point.clear:
-        return f"{dot}{name} <small>≈ {behind}</small>"
-    return f"{dot}<b>{name}</b> <small>{point.ratio:.2f}× before {behind}</small>"
+        return f"<span>{dot}{name}</span> <small>≈ {behind}</small>"
+    ahead = f"{point.ratio:.2f}×" if point.ratio >= 1.005 else "&lt; 1.01×"
+    return f"<span>{dot}<b>{name}</b></span> <small>{ahead} before {behind}</small>"
 
 
 def provenance_table(rows):

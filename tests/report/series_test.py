@@ -2,6 +2,7 @@
 """How rows become lines, and what the summary says of them."""
 
 from collections import Counter
+from dataclasses import replace
 
 import conftest  # noqa: F401  (finds the package)
 import synthetic_rows
@@ -211,6 +212,8 @@ def test_the_fastest_schedule_is_named_and_a_close_race_is_left_open(tmp_path):
         True,
     )
     assert (close.schedule, close.clear) == ("zigzag", False)
+    assert "2.00× before ring" in markup.fastest_cell(clear)
+    assert "&lt; 1.01× before ring" in markup.fastest_cell(replace(clear, ratio=1.001))
     text = " ".join(summary.sentences(rows, [clear, close], []))
     assert "of 2 points on several ranks: zigzag at 1, too close to call at 1." in text
     assert "2Ki tokens on 2 ranks, causal: from 1.9 s (zigzag) to 2 s (ring)" in text

@@ -95,6 +95,10 @@ def test_the_page_and_the_pictures_have_it(tmp_path, validation, open_page):
     assert "simulated, not measured" in opened.locator("#validation figcaption").inner_text()
     assert opened.locator("#validation details").count() == 2
     opened.locator("#validation summary").first.click()
+    row = opened.locator("#validation tbody tr").nth(1)
+    assert row.locator("td").all_inner_texts()[:5] == (
+        ["synthetic.csv:3", "iterations/s", "100", "90", "-10.0%"]
+    )
     assert opened.locator("#validation tbody").first.locator("tr").count() == 3
     assert opened.locator("#validation li").first.inner_text() == f"2 rows: {NO_SCHEDULE}"
 

@@ -33,12 +33,14 @@ function setScale(specification, channel, type) {
 
 // As many columns of a legend as fit beside each other; it would not wrap by itself.
 function legendColumns(texts, width) {
-  const widest = 26 + 6.5 * Math.max(...texts.map((text) => text.length));
-  return Math.max(1, Math.min(7, Math.floor((width - 50) / widest)));
+  const widths = texts.map((text) => 26 + 6.5 * text.length);
+  const room = width - 50;
+  if (widths.reduce((sum, one) => sum + one, 0) < room) return widths.length;
+  return Math.max(1, Math.min(7, Math.floor(room / Math.max(...widths))));
 }
 
 function withLegend(theme, points, width) {
-  const texts = points.flatMap((point) => [point.schedule, point.line]);
+  const texts = [...new Set(points.flatMap((point) => [point.schedule, point.line]))];
   return { ...theme, legend: { ...theme.legend, columns: legendColumns(texts, width) } };
 }
 
