@@ -29,16 +29,7 @@ Queues& queues() {
 }
 
 thread_local std::shared_ptr<Queue> captured;
-
-// Up to so many microseconds, on each stream by other times, alike in every run.
-void be_late(std::minstd_rand& random) {
-  static const char* const text = std::getenv("RINGSPAN_EMULATED_STREAM_DELAY");
-  static const int always = text ? std::atoi(text) : 0;
-  const int injected = emulation_injected("streamDelay"), longest = injected ? injected : always;
-  if (longest > 0)
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(std::uniform_int_distribution(0, longest)(random)));
-}
+std::atomic<long> streams{0};
 
 // Up to so many microseconds, on each stream by other times, alike in every run.
 void be_late(std::minstd_rand& random) {
