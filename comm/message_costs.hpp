@@ -46,7 +46,7 @@ struct AllToAllTrials {
   }
 };
 
-/// Measured by probe(), or known to the caller; equal on all ranks.
+/// Measured by probe(), or known to the caller; equal on all ranks of a group that exchanges.
 struct MessageCosts {
   LinkCosts inter_node, intra_node;
   double copy_per_byte = 0;  // seconds, on the device

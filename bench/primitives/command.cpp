@@ -40,6 +40,14 @@ std::vector<std::vector<const Primitive*>> families(const PrimitiveOptions& opti
   return families;
 }
 
+void store(const std::string& file, const ProbedCosts& probed) {
+  try {
+    store_costs(file, probed);
+  } catch (const Error& error) {
+    spdlog::warn("{}", error.what());  // no reason to lose rows
+  }
+}
+
 /// An automatic all-to-all goes by what messages cost; in one address space it is direct, and a
 /// cluster tells it itself.
 comm::Communicator knowing_costs(const comm::Communicator& comm, const PrimitiveOptions& options,
@@ -51,7 +59,7 @@ comm::Communicator knowing_costs(const comm::Communicator& comm, const Primitive
   const ProbedCosts probed = probe_costs(comm, transport, kProbeSeconds);
   if (comm.rank() == 0) {
     spdlog::info("{}", summary(probed));
-    if (!options.costs.empty()) store_costs(options.costs, probed);
+    if (!options.costs.empty()) store(options.costs, probed);
   }
   return comm.knowing(probed.costs);
 }

@@ -68,11 +68,10 @@ Json json(const ProbedCosts& probed) {
 }
 
 bool of_same_ranks(const Json& a, const Json& b) {
-  constexpr const char* kKeys[] = {"machine", "transport",      "ranks",
-                                   "nodes",   "ranks_per_node", "groups"};
-  return std::all_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) {
-    return a.is_object() && a.contains(key) && a[key] == b[key];
-  });
+  constexpr const char* kKeys[] = {"machine", "transport", "ranks", "nodes", "ranks_per_node"};
+  return std::all_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const char* key) { return a.contains(key) && a[key] == b[key]; }) &&
+         a.value("groups", 1) == b["groups"];
 }
 
 /// Nothing yet: an empty list.
@@ -80,7 +79,11 @@ Json read_list(const std::string& file) {
   std::ifstream stream(file);
   if (!stream || stream.peek() == std::ifstream::traits_type::eof()) return Json::array();
   Json list = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  RINGSPAN_REQUIRE(list.is_array(), file, " holds no list of costs; give another name");
+  const auto is_costs = [](const Json& entry) {
+    return entry.is_object() && entry.contains("transport") && entry.contains("ranks_per_node");
+  };
+  RINGSPAN_REQUIRE(list.is_array() && std::all_of(list.begin(), list.end(), is_costs), file,
+                   " holds no list of costs; give another name");
   return list;
 }
 

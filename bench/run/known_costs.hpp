@@ -35,9 +35,9 @@ ProbedCosts probe_costs(const comm::Communicator& world, std::string_view transp
 /// What this process knows already, so that a sweep measures the same costs once.
 class KnownCosts {
  public:
-  /// In groups of ranks of the world, one of which every rank is in; all of them measure at the
-  /// same time, as they will exchange. Collective; measures unless every rank knows. Ctrl-C ends
-  /// that, no other watchdog is needed.
+  /// In groups of ranks of the world, one of which every rank is in; all of them begin to measure
+  /// at the same time, as they will exchange. Collective; measures unless every rank knows. Ctrl-C
+  /// ends that, no other watchdog is needed.
   const GroupCosts& of(const comm::Communicator& world, std::string_view transport,
                        const std::vector<std::vector<int>>& groups);
 

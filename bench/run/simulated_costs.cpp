@@ -15,12 +15,13 @@ std::vector<ProbedCosts> simulated_costs(const Point& point, const comm::Cluster
   comm::World world{comm::places(*launch.cluster, launch.ranks, launch.ranks_per_node)};
   world.cluster = launch.cluster;
   std::vector<ProbedCosts> all;
-  for (const std::vector<int>& group : exchange_groups(point, world.places)) {
+  const auto groups = exchange_groups(point, world.places);
+  for (const std::vector<int>& group : groups) {
     std::vector<int> nodes;
     for (const int rank : group) nodes.push_back(world.places[rank].node);
     const comm::Nodes by_node{std::span<const int>(nodes)};
     all.push_back({point.transport, static_cast<int>(group.size()), by_node.count(),
-                   by_node.largest(), *world.costs_among(nodes)});
+                   by_node.largest(), *world.costs_among(nodes), static_cast<int>(groups.size())});
   }
   return all;
 }

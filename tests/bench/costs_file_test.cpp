@@ -70,7 +70,7 @@ TEST_F(CostsFileTest, KeepsTheTrialsThatDecide) {
 }
 
 TEST_F(CostsFileTest, RefusesFilesOfOtherThings) {
-  for (const char* other : {"{}", "a,b\n1,2\n", "[1,"}) {
+  for (const char* other : {"{}", "a,b\n1,2\n", "[1,", "[{}]"}) {
     std::ofstream(file_) << other;
     EXPECT_THROW(store_costs(file_, kSlowNetwork), Error) << other;
     EXPECT_EQ(text(), other);

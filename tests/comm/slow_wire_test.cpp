@@ -12,8 +12,8 @@ namespace slow_wire_test {
 using diagnosis::seconds_since;
 using diagnosis::steady_now;
 
-constexpr std::int64_t kLong = 16 << 20;  // bytes
-constexpr double kTakes = 1.0;            // seconds; at 10 MB/s it would be 1.7
+constexpr std::int64_t kLong = 32 << 20;  // bytes
+constexpr double kTakes = 1.0;            // seconds; at 25 MB/s it would be 1.3
 constexpr double kDeadline = 0.3;
 
 /// Done so much later than it is.
@@ -93,6 +93,20 @@ TEST_F(SlowWireTest, AMessageMayTakeLongerThanTheDeadline) {
         const std::int64_t start = steady_now();
         pass(comm, 0, 1, kLong);
         EXPECT_GE(seconds_since(start), comm.rank() < 2 ? kTakes : 0);
+        if (comm.size() > 2) pass(comm, 1, 2, 8);
+      },
+      slow);
+}
+
+// What counts is when both have posted it, however long the receiver has waited for that.
+TEST_F(SlowWireTest, ALongMessageMayBePostedLongAfterItsReceiverHas) {
+  if (ranks(3) < 2) GTEST_SKIP() << "2 ranks, one process";
+  launch(
+      {.ranks = ranks(3), .deadline = kDeadline},
+      [](const Communicator& comm) {
+        const double begins = comm.device().now() + 2 * kTakes;
+        while (comm.rank() == 0 && comm.device().now() < begins) comm.device().poll();
+        pass(comm, 0, 1, kLong);
         if (comm.size() > 2) pass(comm, 1, 2, 8);
       },
       slow);

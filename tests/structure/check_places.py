@@ -39,7 +39,7 @@ def main(source):
             if not plain == relative == linked:
                 lost.append(f"{path}: is at {plain!r}, at {relative!r} by CDPATH, {linked!r} by a link")
     print("\n".join(lost) or f"{len(places)} scripts find their place")
-    return 1 if lost else 0
+    return 1 if lost or not places else 0
 
 
 sys.exit(main(Path(sys.argv[1]).resolve()))

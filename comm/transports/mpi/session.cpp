@@ -30,26 +30,24 @@ class Exchange {
   Exchange(MPI_Comm comm, int size, int rank, std::span<const std::byte> mine)
       : comm_(comm),
         rank_(rank),
-        bytes_(mine.size()),
-        all_(std::make_unique<std::vector<std::byte>>(static_cast<std::size_t>(size) * bytes_)) {
+        mine_(std::make_unique<Bytes>(mine.begin(), mine.end())),
+        all_(std::make_unique<Bytes>(static_cast<std::size_t>(size) * mine.size())) {
     std::copy(mine.begin(), mine.end(), of(rank));
   }
 
   ~Exchange() {
-    bool over = true;
-    for (MPI_Request& request : sends_) over = ended(request) && over;
-    for (MPI_Request& request : receives_) over = withdrawn(request) && over;
-    if (!over) static_cast<void>(all_.release());
+    if (left_behind(sends_, ended)) static_cast<void>(mine_.release());
+    if (left_behind(receives_, withdrawn)) static_cast<void>(all_.release());
   }
 
   void receive(int from, int tag) {
-    check(MPI_Irecv(of(from), static_cast<int>(bytes_), MPI_BYTE, from, tag, comm_,
+    check(MPI_Irecv(of(from), static_cast<int>(mine_->size()), MPI_BYTE, from, tag, comm_,
                     &receives_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Irecv");
     from_.push_back(from);
   }
   void send(int to, int tag) {
-    check(MPI_Isend(of(rank_), static_cast<int>(bytes_), MPI_BYTE, to, tag, comm_,
+    check(MPI_Isend(mine_->data(), static_cast<int>(mine_->size()), MPI_BYTE, to, tag, comm_,
                     &sends_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Isend");
   }
@@ -68,12 +66,24 @@ class Exchange {
   const std::vector<std::byte>& all() const { return *all_; }
 
  private:
-  std::byte* of(int rank) { return all_->data() + static_cast<std::size_t>(rank) * bytes_; }
+  using Bytes = std::vector<std::byte>;
+
+  /// Whether MPI still has some of them.
+  static bool left_behind(std::vector<MPI_Request>& requests, bool (*over)(MPI_Request&)) {
+    bool any = false;
+    for (MPI_Request& request : requests) {
+      if (over(request)) continue;
+      MPI_Request_free(&request);
+      any = true;
+    }
+    return any;
+  }
+
+  std::byte* of(int rank) { return all_->data() + static_cast<std::size_t>(rank) * mine_->size(); }
 
   const MPI_Comm comm_;
   const int rank_;
-  const std::size_t bytes_;  // of a rank
-  std::unique_ptr<std::vector<std::byte>> all_;
+  std::unique_ptr<Bytes> mine_, all_;
   std::vector<int> from_;
   std::vector<MPI_Request> receives_, sends_;
 };
@@ -85,10 +95,6 @@ std::string words(int code) {
   return text;
 }
 
-double seconds_since(std::int64_t start) {
-  return 1e-9 * static_cast<double>(diagnosis::steady_now() - start);
-}
-
 }  // namespace
 
 void check(int code, const char* call) {
@@ -96,14 +102,19 @@ void check(int code, const char* call) {
 }
 
 void check_message(int code, int rank, int peer) {
-  if (code != MPI_SUCCESS)
-    throw Error(ErrorKind::peer_failed,
-                concat("rank ", rank, " has lost rank ", peer, ": ", words(code)), {rank, peer});
+  if (code == MPI_SUCCESS) return;
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  for (const int own : {MPI_ERR_NO_MEM, MPI_ERR_INTERN, MPI_ERR_ARG, MPI_ERR_REQUEST})
+    if (kind == own) check(code, "MPI_Test");
+  throw Error(ErrorKind::peer_failed,
+              concat("rank ", rank, " has lost rank ", peer, ": ", words(code)), {rank, peer});
 }
 
 bool ended(MPI_Request& request) {
   int done = 0;
-  return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
+  MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  return done || request == MPI_REQUEST_NULL;  // which MPI makes of one that has failed
 }
 
 bool withdrawn(MPI_Request& request) {
@@ -144,7 +155,7 @@ void Session::connect(double deadline) {
   processes::Idling idling(true, kStartNap);
   for (int done = 0; !done; idling.pause()) {
     check(MPI_Test(&duplication_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!done && seconds_since(start) > limit)
+    if (!done && diagnosis::seconds_since(start) > limit)
       throw Error(ErrorKind::timeout,
                   concat("launch: not all MPI processes have called it within ", limit, " s"));
   }
@@ -199,7 +210,7 @@ void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int ta
       std::copy(exchange.all().begin(), exchange.all().end(), all);
       return;
     }
-    if (seconds_since(start) > deadline)
+    if (diagnosis::seconds_since(start) > deadline)
       throw Error(
           ErrorKind::timeout,
           concat("launch: no word from rank ", name_list(missing), " within ", deadline, " s"),

@@ -15,7 +15,8 @@ namespace ringspan::comm::mpi {
 /// Throws system, with MPI's own words.
 void check(int code, const char* call);
 
-/// For what MPI says of a message with a peer, whatever call says it: throws peer_failed.
+/// For what MPI says of a message with a peer: throws peer_failed, but system if it is about this
+/// process alone.
 void check_message(int code, int rank, int peer);
 
 /// Whether MPI has nothing of the request any more; unlike MPI_Wait, both return at once.

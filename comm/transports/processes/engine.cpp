@@ -105,14 +105,19 @@ void Engine::progress() {
   wire_->progress();
   peers_.progress();
   if (closed_) return;
-  try {
-    start_queued();
-    for (const auto& operation : active_) advance(*operation, false);
-  } catch (const Error&) {
-    require_working();  // a peer may have told the cause before it went
-    throw;
-  }
+  start_queued();
+  for (const auto& operation : active_) look_after(*operation, false);
   retire();
+}
+
+// What the network reports ends the world, unless a peer has told the cause before it went.
+void Engine::look_after(Operation& operation, bool thoroughly) {
+  try {
+    advance(operation, thoroughly);
+  } catch (const Error& error) {
+    require_working();
+    fail_with(error);
+  }
 }
 
 // Keeps a few of those that have ended, to be used again.

@@ -85,6 +85,7 @@ class Engine {
   void wait_for_gpu(const std::function<bool()>& done, double deadline);
   void progress();
   void retire();
+  void look_after(Operation& operation, bool thoroughly);
   void advance(Operation& operation, bool thoroughly);
   void complete(Operation& operation, const Direction& direction, Part& part);
   void deliver(const Operation& operation, const Message& message);
@@ -104,7 +105,7 @@ class Engine {
   void require_hope(Operation& operation, Patience& patience);
   std::optional<Error> hopeless(const diagnosis::Waiting& waiting, double longest,
                                 Patience& patience, const Predicate& over);
-  double seconds_under_way() const;
+  bool may_be_moving();
   bool had_its_chance(const diagnosis::Waiting& waiting, const Predicate& over);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   void look_whether_all_have_ended(Patience& patience);
@@ -125,6 +126,7 @@ class Engine {
   std::vector<std::int64_t> sent_, awaited_;  // messages so far, [process]
   bool closed_ = false;                       // an operation was abandoned: complete no other
   std::optional<Error> dropped_;              // to be reported at the next call
+  std::int64_t moving_until_ = 0;  // what both sides have posted may take: may_be_moving()
   std::mt19937_64 random_;
 };
 

@@ -41,6 +41,7 @@ struct Message {
   Buffer staging = {};
   std::int64_t number = 0;   // among all messages between these two, in this direction
   std::int64_t missing = 0;  // parts that have not arrived or left
+  bool met = false;          // the peer has posted it, too, or may have
   Header* header = nullptr;  // of those of its direction
 };
 

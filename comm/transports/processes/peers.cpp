@@ -46,17 +46,17 @@ void Peers::heard_of(const Channel& channel, int peer, std::int64_t sequence) {
 
 void Peers::ask(const std::vector<int>& ranks, const Group* group) {
   for (const int rank : ranks)
-    if (answers(rank)) ask(rank, {heartbeat_, group ? group->id : -1});
+    if (answers(rank)) send_question(rank, {heartbeat_, group ? group->id : -1});
 }
 
 // An answer that is due already may have no room for all. One that is never given is asked for
 // once.
 void Peers::ask_all() {
   for (int rank = 0; rank < ranks_; ++rank)
-    if (others_[rank].answers_due < 2) ask(rank, {heartbeat_, -1, true});
+    if (others_[rank].answers_due < 2) send_question(rank, {heartbeat_, -1, true});
 }
 
-void Peers::ask(int rank, const Question& question) {
+void Peers::send_question(int rank, const Question& question) {
   if (rank == rank_) return;
   others_[rank].answers_due += 1;
   tell(rank, question);
@@ -99,21 +99,22 @@ void Peers::flush() {
   }
 }
 
-// The channel asked for, those made last, and if all are asked for, the others after them.
+// The channel asked for, and those made last; if all are asked for, the others in further parts.
 std::vector<Status> Peers::answer(const Question& question) const {
-  std::vector<Posted> posted;
+  std::vector<Status> parts{{heartbeat_, returned_, waiting_, {}}};
+  const auto add = [&](const Channel& channel) {
+    if (parts.back().posted.size() == Status::kMostPosted) {
+      if (!question.every_channel) return false;
+      parts.back().last = false;
+      parts.push_back({heartbeat_, returned_, waiting_, {}});
+    }
+    parts.back().posted.push_back({channel.id, channel.posted});
+    return true;
+  };
   const auto asked = channels_.find(question.channel);
-  if (asked != channels_.end()) posted.push_back({question.channel, asked->second->posted});
+  if (asked != channels_.end()) add(*asked->second);
   for (auto other = channels_.rbegin(); other != channels_.rend(); ++other)
-    if (other->first != question.channel) posted.push_back({other->first, other->second->posted});
-  std::vector<Status> parts;
-  for (auto begin = posted.begin();
-       parts.empty() || (question.every_channel && begin != posted.end());) {
-    const auto end = begin + std::min<std::ptrdiff_t>(Status::kMostPosted, posted.end() - begin);
-    parts.push_back({heartbeat_, returned_, waiting_, {begin, end}, false});
-    begin = end;
-  }
-  parts.back().last = true;
+    if (other->first != question.channel && !add(*other->second)) break;
   return parts;
 }
 

@@ -87,7 +87,7 @@ class Peers final : public diagnosis::Board {
     std::vector<std::int64_t> posted;
   };
 
-  void ask(int rank, const Question& question);
+  void send_question(int rank, const Question& question);
   void tell(int rank, const Content& content) { others_[rank].outbox.push_back(encode(content)); }
   void tell_all(const Content& content);
   void tell_failure();

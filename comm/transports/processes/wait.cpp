@@ -16,7 +16,7 @@ using diagnosis::Waiting;
 // Seconds.
 constexpr double kNap = 4e-3;
 constexpr double kIdleNap = 5e-3;
-constexpr double kUnderWay = 1.0;    // what one that has returned had sent before takes at most
+constexpr double kLastSent = 1.0;    // what one that has returned had sent before takes at most
 constexpr double kChance = 10e-3;    // a few turns of the scheduler
 constexpr double kAnswer = 0.25;     // what an answer takes at most
 constexpr double kLastChance = 1.0;  // however busy the machine is
@@ -24,7 +24,7 @@ constexpr double kPrecedence = 0.5;  // by which ranks that have returned compla
 constexpr double kFarewell = 0.5;    // after a failure, for others to learn of it and return
 constexpr double kLastWord = 0.2;    // for that of rank 0, which takes its farewell first
 
-constexpr double kSlowest = 10e6;  // bytes per second that a message in one part may need
+constexpr double kSlowestLink = 25e6;  // bytes per second that a rank gets of a network at least
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
@@ -38,7 +38,7 @@ std::int64_t question_interval(const LaunchOptions& options) {
 
 // What has arrived already costs one look.
 void Engine::block(Operation& operation) {
-  if (!closed_) advance(operation, false);
+  if (!closed_) look_after(operation, false);
   if (operation.done()) return retire();
   Patience patience;
   Idling idling(crowded_, kNap);
@@ -57,32 +57,41 @@ void Engine::require_hope(Operation& operation, Patience& patience) {
   if (patience.ask_at == 0) patience.ask_at = now + question_interval(options_);
   if (now < patience.ask_at) return;
   patience.ask_at = now + question_interval(options_);
-  advance(operation, true);
+  look_after(operation, true);
   if (operation.done()) return;
   const Waiting waiting{operation.channel, operation.sequence, operation.name, operation.awaited()};
   peers_.set_waiting(waiting);
-  const double under_way = seconds_under_way();
-  if (diagnosis::seconds_since(operation.posted_at) < under_way) peers_.beat();
-  const auto error =
-      hopeless(waiting, options_.deadline + under_way, patience, [&] { return operation.done(); });
+  const bool moving = may_be_moving();
+  if (moving) peers_.beat();
+  const double longest = moving ? std::numeric_limits<double>::infinity() : options_.deadline;
+  const auto error = hopeless(waiting, longest, patience, [&] { return operation.done(); });
   if (error) fail_with(*error);
 }
 
 // A network does not tell how much of a message has come, and answers may queue up behind it. So
-// what may be moving counts as progress for as long as it needs on a slow link; not what is to come
-// from a peer that is known not to have posted it.
-double Engine::seconds_under_way() const {
-  std::int64_t bytes = 0;
+// for as long as what both sides have posted takes on a slow link, it counts as progress; so does
+// what a peer that does not answer may have posted.
+bool Engine::may_be_moving() {
+  std::int64_t sent = 0, received = 0;  // bytes that were not yet known to be under way
+  bool known = false;                   // that some were
   for (const auto& operation : active_) {
-    for (const Direction* direction : {&operation->sends, &operation->recvs}) {
-      for (const Message& message : direction->messages) {
-        const bool met = !peers_.answers(message.peer) ||
+    const auto meet = [&](Direction& direction, std::int64_t& bytes) {
+      for (Message& message : direction.messages) {
+        if (message.missing == 0) continue;
+        const bool met = message.met || !peers_.answers(message.peer) ||
                          peers_.posted(*operation->channel, message.peer) > operation->sequence;
-        if (message.missing > 0 && met) bytes += message.slice.bytes();
+        known = known || message.met;
+        if (met && !message.met) bytes += message.slice.bytes();
+        message.met = met;
       }
-    }
+    };
+    meet(operation->sends, sent);
+    meet(operation->recvs, received);
   }
-  return static_cast<double>(bytes) / kSlowest;
+  const double more = static_cast<double>(std::max(sent, received)) / kSlowestLink;
+  const std::int64_t now = steady_now();
+  moving_until_ = (known ? std::max(moving_until_, now) : now) + nanoseconds(more);
+  return now < moving_until_;
 }
 
 std::optional<Error> Engine::hopeless(const Waiting& waiting, double longest, Patience& patience,
@@ -94,7 +103,7 @@ std::optional<Error> Engine::hopeless(const Waiting& waiting, double longest, Pa
     if (returned < 0 && waiting.group && peers_.returned(peer)) returned = peer;
     peers_.pass_on(peer);
   }
-  if (patience.seconds_since_return(returned) > kUnderWay)
+  if (patience.seconds_since_return(returned) > kLastSent)
     return blame_gone(peers_, rank_, waiting, returned);
   peers_.ask(waiting.peers, waiting.group.get());
   if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > longest &&
