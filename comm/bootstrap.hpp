@@ -15,7 +15,8 @@ struct Bootstrap {
 
   /// Collective over all processes: `mine`, `bytes` long on every one of them, ends at
   /// all + rank * bytes of everyone's `all`. Must end within the deadline it was given in seconds,
-  /// by throwing if need be.
+  /// by throwing if need be. Called several times by each launch, as a copy: what it counts has to
+  /// be shared, as by a pointer.
   std::function<void(const std::byte* mine, std::byte* all, std::size_t bytes, double deadline)>
       all_gather;
 };

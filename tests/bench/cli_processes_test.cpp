@@ -29,14 +29,33 @@ int occurrences(const std::string& text, const std::string& of) {
 class CliProcessesTest : public MpirunCommandTest {
  protected:
   /// A sweep whose second point takes too long to be waited for, once its first row is there.
-  pid_t start_long_sweep(const std::string& transport) {
-    use(3);
-    const pid_t child =
-        start({"sweep",      "--transport", transport,   "--kernel",   "reference",
-               "--schedule", "ring",        "--ranks",   "3",          "--seq",
-               "16,8192",    "--heads",     "1",         "--head-dim", "8",
-               "--warmup",   "0",           "--repeats", "100",        "--point-timeout",
-               "40",         "--deadline",  "1",         "--csv",      path("a.csv")});
+  pid_t start_long_sweep(const std::string& transport, int ranks = 3) {
+    use(ranks);
+    const pid_t child = start({"sweep",
+                               "--transport",
+                               transport,
+                               "--kernel",
+                               "reference",
+                               "--schedule",
+                               "ring",
+                               "--ranks",
+                               std::to_string(ranks),
+                               "--seq",
+                               "16,8192",
+                               "--heads",
+                               "1",
+                               "--head-dim",
+                               "8",
+                               "--warmup",
+                               "0",
+                               "--repeats",
+                               "100",
+                               "--point-timeout",
+                               "40",
+                               "--deadline",
+                               "1",
+                               "--csv",
+                               path("a.csv")});
     wait_until([this] { return text("a.csv").find(",ok\n") != std::string::npos; });
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // into the long point
     return child;
@@ -50,6 +69,19 @@ class CliProcessesTest : public MpirunCommandTest {
     }
   }
 };
+
+class StoppedRankTest : public CliProcessesTest,
+                        public testing::WithParamInterface<std::string_view> {};
+
+std::vector<std::string_view> between_processes() {
+  std::vector<std::string_view> names;
+  for (const comm::Backend& backend : comm::backends())
+    if (backend.process && backend.world == "host") names.push_back(backend.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, StoppedRankTest, testing::ValuesIn(between_processes()),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(CliProcessesTest, ThreadsAndProcessesShareAFile) {
   use(2);
@@ -196,8 +228,8 @@ TEST_F(CliProcessesTest, AKilledRankEndsTheSweepAndKeepsFinishedRows) {
   EXPECT_EQ(rows[0][column("status")], "ok");
 }
 
-TEST_F(CliProcessesTest, AStoppedRankIsNamed) {
-  const pid_t child = start_long_sweep("mpi");
+TEST_P(StoppedRankTest, IsNamed) {
+  const pid_t child = start_long_sweep(std::string(GetParam()), 5);
   const std::vector<pid_t> target = processes(1);
   ASSERT_EQ(target.size(), 1u);
   kill(target[0], SIGSTOP);

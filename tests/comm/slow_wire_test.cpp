@@ -13,7 +13,7 @@ using diagnosis::seconds_since;
 using diagnosis::steady_now;
 
 constexpr std::int64_t kLong = 32 << 20;  // bytes
-constexpr double kTakes = 1.0;            // seconds; at 25 MB/s it would be 1.3
+constexpr double kTakes = 1.0;            // seconds; at 25 MB/s, as between nodes, it would be 1.3
 constexpr double kDeadline = 0.3;
 
 /// Done so much later than it is.
@@ -88,7 +88,7 @@ void pass(const Communicator& comm, int from, int to, std::int64_t bytes) {
 TEST_F(SlowWireTest, AMessageMayTakeLongerThanTheDeadline) {
   if (ranks(3) < 2) GTEST_SKIP() << "2 ranks, one process";
   launch(
-      {.ranks = ranks(3), .deadline = kDeadline},
+      {.ranks = ranks(3), .ranks_per_node = 1, .deadline = kDeadline},
       [](const Communicator& comm) {
         const std::int64_t start = steady_now();
         pass(comm, 0, 1, kLong);
@@ -102,7 +102,7 @@ TEST_F(SlowWireTest, AMessageMayTakeLongerThanTheDeadline) {
 TEST_F(SlowWireTest, ALongMessageMayBePostedLongAfterItsReceiverHas) {
   if (ranks(3) < 2) GTEST_SKIP() << "2 ranks, one process";
   launch(
-      {.ranks = ranks(3), .deadline = kDeadline},
+      {.ranks = ranks(3), .ranks_per_node = 1, .deadline = kDeadline},
       [](const Communicator& comm) {
         const double begins = comm.device().now() + 2 * kTakes;
         while (comm.rank() == 0 && comm.device().now() < begins) comm.device().poll();
@@ -118,7 +118,7 @@ TEST_F(SlowWireTest, ALongMessageThatIsNeverSentEndsAtTheDeadline) {
   double seconds = 0;
   try {
     launch(
-        {.ranks = 3, .deadline = kDeadline},
+        {.ranks = 3, .ranks_per_node = 1, .deadline = kDeadline},
         [&](const Communicator& comm) {
           const Communicator some = comm.split(comm.rank() == 1 ? 1 : 0, 0);
           const std::int64_t start = steady_now();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "comm/bootstrap.hpp"
 #include "comm/launch.hpp"
 
@@ -11,6 +13,10 @@ namespace ringspan::comm::mpi {
 /// be gone, unless set_patience says otherwise once a launch has ended well.
 Bootstrap bootstrap(double deadline);
 void set_patience(double seconds);
+
+/// What a launch has failed with. If MPI_Finalize does not return, it is told once more: that ends
+/// the job, perhaps before the process that would have told it.
+void set_last_words(const std::string& failure);
 
 /// This process among them, likewise.
 Process process(double deadline);

@@ -88,6 +88,12 @@ class Exchange {
   std::vector<MPI_Request> receives_, sends_;
 };
 
+/// Why MPI_Finalize may not return. It outlives the session.
+std::string& last_words() {
+  static auto* const words = new std::string("a process is missing");
+  return *words;
+}
+
 std::string words(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
@@ -139,8 +145,8 @@ Session::Session(double deadline) {
   patience_ = std::max(deadline, kShortestInit);
   int initialized = 0;
   check(MPI_Initialized(&initialized), "MPI_Initialized");
-  if (initialized) return;
   call_roll(std::max(deadline, kShortestStart));
+  if (initialized) return;
   const Watchdog watchdog(patience_, "MPI_Init_thread");
   int level = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
@@ -174,7 +180,7 @@ Session::~Session() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (!owns_mpi_ || finalized) return;
-  const Watchdog watchdog(patience_, "MPI_Finalize");
+  const Watchdog watchdog(patience_, "MPI_Finalize", last_words());
   MPI_Finalize();
 }
 
@@ -225,6 +231,8 @@ Process process(double deadline) {
   const Session& session = Session::instance(deadline);
   return {session.rank(), session.size()};
 }
+
+void set_last_words(const std::string& failure) { last_words() = failure; }
 
 void set_patience(double seconds) { Session::instance(seconds).set_patience(seconds); }
 

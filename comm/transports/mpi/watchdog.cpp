@@ -9,8 +9,8 @@
 
 namespace ringspan::comm::mpi {
 
-Watchdog::Watchdog(double seconds, std::string call)
-    : call_(std::move(call)), thread_([this, seconds] { watch(seconds); }) {
+Watchdog::Watchdog(double seconds, std::string call, std::string why)
+    : call_(std::move(call)), why_(std::move(why)), thread_([this, seconds] { watch(seconds); }) {
   std::fflush(stdout);  // _exit() would drop what was printed
 }
 
@@ -27,8 +27,8 @@ void Watchdog::watch(double seconds) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return over_; }))
     return;
-  std::fprintf(stderr, "ringspan: %s has not returned within %g s: a process is missing\n",
-               call_.c_str(), seconds);
+  std::fprintf(stderr, "ringspan: %s has not returned within %g s: %s\n", call_.c_str(), seconds,
+               why_.c_str());
   _exit(1);
 }
 

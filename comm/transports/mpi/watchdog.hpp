@@ -12,13 +12,13 @@ namespace ringspan::comm::mpi {
 /// calls that no deadline can be passed to.
 class Watchdog {
  public:
-  Watchdog(double seconds, std::string call);
+  Watchdog(double seconds, std::string call, std::string why = "a process is missing");
   ~Watchdog();
 
  private:
   void watch(double seconds);
 
-  const std::string call_;
+  const std::string call_, why_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false;

@@ -88,19 +88,23 @@ Process own_process([[maybe_unused]] double deadline) {
 }
 
 void part_well([[maybe_unused]] const LaunchOptions& options, const std::function<void()>& launch) {
-  const auto nobody_is_gone = [&] {
+  std::optional<std::string> failure;  // by which somebody may be gone
+  const auto tell_mpi = [&] {
 #ifdef RINGSPAN_MPI
-    if (!options.bootstrap) mpi::set_patience(options.deadline);
+    if (options.bootstrap) return;
+    failure ? mpi::set_last_words(*failure) : mpi::set_patience(options.deadline);
 #endif
   };
   try {
     launch();
   } catch (const Error& error) {
     const ErrorKind kind = error.kind();
-    if (kind == ErrorKind::invalid_argument || kind == ErrorKind::not_available) nobody_is_gone();
+    if (kind != ErrorKind::invalid_argument && kind != ErrorKind::not_available)
+      failure = error.what();
+    tell_mpi();
     throw;
   }
-  nobody_is_gone();
+  tell_mpi();
 }
 
 double start_deadline(const LaunchOptions& options) {

@@ -106,6 +106,7 @@ class Engine {
   std::optional<Error> hopeless(const diagnosis::Waiting& waiting, double longest,
                                 Patience& patience, const Predicate& over);
   bool may_be_moving();
+  double longest_seconds(const Message& message) const;
   bool had_its_chance(const diagnosis::Waiting& waiting, const Predicate& over);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   void look_whether_all_have_ended(Patience& patience);

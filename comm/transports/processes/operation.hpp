@@ -41,7 +41,9 @@ struct Message {
   Buffer staging = {};
   std::int64_t number = 0;   // among all messages between these two, in this direction
   std::int64_t missing = 0;  // parts that have not arrived or left
-  bool met = false;          // the peer has posted it, too, or may have
+  /// Whether the peer has posted it, too; perhaps, as long as it does not answer. For
+  /// may_be_moving().
+  enum class Met { no, perhaps, yes } met = Met::no;
   Header* header = nullptr;  // of those of its direction
 };
 

@@ -24,7 +24,8 @@ constexpr double kPrecedence = 0.5;  // by which ranks that have returned compla
 constexpr double kFarewell = 0.5;    // after a failure, for others to learn of it and return
 constexpr double kLastWord = 0.2;    // for that of rank 0, which takes its farewell first
 
-constexpr double kSlowestLink = 25e6;  // bytes per second that a rank gets of a network at least
+// Bytes per second that a rank gets at least, of a network and of the memory of a busy node.
+constexpr double kSlowestNetwork = 25e6, kSlowestMemory = 500e6;
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
@@ -69,29 +70,38 @@ void Engine::require_hope(Operation& operation, Patience& patience) {
 }
 
 // A network does not tell how much of a message has come, and answers may queue up behind it. So
-// for as long as what both sides have posted takes on a slow link, it counts as progress; so does
-// what a peer that does not answer may have posted.
+// for as long as what both sides have posted takes on a slow link, it counts as progress; so, once,
+// does what a peer that does not answer may have posted.
 bool Engine::may_be_moving() {
-  std::int64_t sent = 0, received = 0;  // bytes that were not yet known to be under way
-  bool known = false;                   // that some were
+  double sent = 0, received = 0;  // seconds, of what was not yet known to be under way
+  bool known = false;             // that something was
   for (const auto& operation : active_) {
-    const auto meet = [&](Direction& direction, std::int64_t& bytes) {
+    const auto meet = [&](Direction& direction, double& seconds) {
       for (Message& message : direction.messages) {
         if (message.missing == 0) continue;
-        const bool met = message.met || !peers_.answers(message.peer) ||
-                         peers_.posted(*operation->channel, message.peer) > operation->sequence;
-        known = known || message.met;
-        if (met && !message.met) bytes += message.slice.bytes();
+        const Message::Met met =
+            peers_.posted(*operation->channel, message.peer) > operation->sequence
+                ? Message::Met::yes
+            : peers_.answers(message.peer) ? Message::Met::no
+                                           : Message::Met::perhaps;
+        known = known || (met != Message::Met::no && met <= message.met);
+        if (met <= message.met) continue;
+        seconds += longest_seconds(message);
         message.met = met;
       }
     };
     meet(operation->sends, sent);
     meet(operation->recvs, received);
   }
-  const double more = static_cast<double>(std::max(sent, received)) / kSlowestLink;
   const std::int64_t now = steady_now();
-  moving_until_ = (known ? std::max(moving_until_, now) : now) + nanoseconds(more);
+  moving_until_ =
+      (known ? std::max(moving_until_, now) : now) + nanoseconds(std::max(sent, received));
   return now < moving_until_;
+}
+
+double Engine::longest_seconds(const Message& message) const {
+  const bool on_node = world_->places[message.peer].node == world_->places[rank_].node;
+  return static_cast<double>(message.slice.bytes()) / (on_node ? kSlowestMemory : kSlowestNetwork);
 }
 
 std::optional<Error> Engine::hopeless(const Waiting& waiting, double longest, Patience& patience,
