@@ -71,6 +71,9 @@ void require_valid(const Backend& chosen, const LaunchOptions& options) {
   RINGSPAN_REQUIRE(!options.gpu_memory || chosen.process || chosen.world == "gpu",
                    "launch: transport '", chosen.name,
                    "' has no memory of GPUs; gpu_memory is for mpi, ucx, nccl and cuda_ipc");
+  RINGSPAN_REQUIRE(!options.gpu_resources || options.gpu_memory || chosen.world == "gpu",
+                   "launch: gpu_resources is for ranks on GPUs; those of transport '", chosen.name,
+                   "' are on the host", chosen.process ? " unless gpu_memory is set" : "");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "comm/bootstrap.hpp"
 #include "comm/cluster.hpp"
 #include "comm/communicator.hpp"
+#include "comm/gpu_resources.hpp"
 #include "comm/trace.hpp"
 
 namespace ringspan::comm {
@@ -42,6 +43,7 @@ struct LaunchOptions {
   /// Each rank's memory is that of a GPU of its host: asked of mpi and ucx, always so of nccl and
   /// cuda_ipc; threads and simulated refuse it.
   bool gpu_memory = false;
+  BringGpuResources gpu_resources = {};  // of ranks on GPUs: the caller's own stream and memory
   std::shared_ptr<const Cluster> cluster = {};  // of the simulated transport, which needs one
   Trace trace = {};                             // told what simulated, nccl and cuda_ipc do
   bool trace_joins_kernels = false;  // neighbours in a queue may be one span, which is faster

@@ -12,7 +12,7 @@ JUDGED = [
 ] + [
     (f"{kernels}_{which}_{mask}_{dim}_{heads}_{kv_heads}_tflops",
      f"{reference}_{which}_{mask}_{dim}_{heads}_{kv_heads}_tflops", least)
-    for kernels, reference, least in (("cuda", "cudnn", 0.5), ("cudnn", "torch", 0.95))
+    for kernels, reference, least in (("cuda", "cudnn", 0.5), ("cudnn", "cudnn_alone", 0.95), ("cudnn", "torch", 0.95))
     for which in ("forward", "backward")
     for mask, dim, heads, kv_heads in SHAPES
 ] + [
@@ -20,6 +20,21 @@ JUDGED = [
     for kernels in ("cuda", "cudnn")
     for which in ("forward", "backward")
 ]
+
+# Which part a figure comes from, by how it begins; the first that fits.
+PARTS = [
+    ("torch", "PyTorch's attention, for comparison"),
+    ("cudnn_alone", "speed of cuDNN by its own interface"),
+    ("cudnn", "speed of attention, cudnn"),
+    ("cuda", "speed of attention, cuda"),
+    ("ring_of_two", "cuda_ipc, two processes: bandwidth"),
+    ("mma_sync", "speed of tensor cores"),
+    ("", "speed of movement"),
+]
+
+LEFT_OUT = [("ucx and mpi", "they need processes that a launcher starts"),
+            ("schedules between processes", "left out, for time"),
+            ("several machines", "this is one")]
 
 
 def judge(figures):
@@ -32,3 +47,35 @@ def judge(figures):
             wanted = "" if least is None else f", {least} wanted: {status}"
             print(f"{figure} is {ratio:.2f} of {reference}{wanted}")
     return rows
+
+
+def not_judged(figures, parts, emulated):
+    """What would be held against each other, had both been measured, and why it was not."""
+    parts = {part["name"]: part for part in parts}
+    rows = []
+    for figure, reference, _ in JUDGED:
+        lacking = next((name for name in (figure, reference) if name not in figures), None)
+        if not emulated and not lacking:
+            continue
+        source = next(part for begin, part in PARTS if (lacking or figure).startswith(begin))
+        part = parts.get(source, {"status": "not run", "reason": ""})
+        reason = "emulated: no time means anything" if emulated else f"{source}: {part['status']} {part['reason']}".strip()
+        rows.append({"figure": figure, "of": reference, "reason": reason})
+    return rows
+
+
+def not_checked(parts, emulated):
+    """What this machine cannot check, in whole or in part, and what is left out on any."""
+    rows = [(part["name"], part["reason"]) for part in parts
+            if part["status"] == "skipped" or part["reason"].startswith("in part") or " skipped" in part["reason"]]
+    if emulated:
+        rows.append(("contract of comm, PyTorch, overlap, compute-sanitizer", "emulated: there is no GPU"))
+    return [{"name": name, "reason": reason} for name, reason in rows + LEFT_OUT]
+
+
+def tell_what_is_open(unchecked, unjudged):
+    for row in unchecked:
+        print(f"not checked: {row['name']}: {row['reason'][:160]}")
+    for reason in dict.fromkeys(row["reason"] for row in unjudged):
+        count = sum(row["reason"] == reason for row in unjudged)
+        print(f"not judged: {count} of {len(JUDGED)} comparisons: {reason[:160]}")

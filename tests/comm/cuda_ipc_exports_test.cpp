@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -105,6 +106,38 @@ TEST(CudaIpcExportsTest, LetsOthersIntoMemoryByTheKindOfHandleThatItHas) {
     const auto statuses =
         fork_ranks(2, kSeconds, [&](const Bootstrap& bootstrap) { run(bootstrap, kind); });
     for (const int status : statuses) EXPECT_EQ(status, 0) << kind.name;
+  }
+}
+
+// Memory of the device itself, as the caller has it: others are let in where it can be exported.
+TEST(CudaIpcExportsTest, LetsOthersIntoWhatTheCallersAllocatorBrings) {
+  for (const bool exports : {true, false}) {
+    const auto statuses = fork_ranks(2, kSeconds, [&](const Bootstrap& bootstrap) {
+      const cuda::Gpu gpu(cuda::load_cuda(), bootstrap.rank);
+      std::map<void*, Buffer> live;
+      LaunchOptions options{.ranks = 2, .deadline = 10, .bootstrap = bootstrap};
+      options.gpu_resources = [&](int) {
+        const auto allocate = [&](std::int64_t, void*) -> void* {
+          Buffer memory =
+              exports ? mapped_memory(gpu, cuda::kDescriptorHandle) : legacy_memory(gpu);
+          void* const data = memory.data();
+          live.emplace(data, std::move(memory));
+          return data;
+        };
+        return GpuResources{nullptr, allocate,
+                            [&](void* memory, auto, auto) { live.erase(memory); }};
+      };
+      launch("cuda_ipc", options, [&](const Communicator& comm) {
+        exchange(comm, [&](const cuda::Gpu&) { return comm.device().allocate(kMapped); });
+        long most = 0;
+        for (const long each : all_gather_values(comm, emulation_mappings() - std::ssize(live)))
+          most = std::max(most, each);
+        require((most > 0) == exports, concat(most, " allocations are open"));
+      });
+      require(live.empty(), "memory is not returned");
+      require(emulation_imports() == 0 && emulation_mappings() == 0, "others' memory is left open");
+    });
+    for (const int status : statuses) EXPECT_EQ(status, 0) << exports;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "comm/collectives.hpp"
 #include "comm/transports/processes/launch.hpp"
 #include "comm/transports/ucx/ucx_wire.hpp"
+#include "tests/comm/callers_gpu.hpp"
 #include "tests/comm/forked_ranks.hpp"
 #include "tests/comm/forwarding_wire.hpp"
 #include "tests/comm/streams.hpp"
@@ -114,6 +115,60 @@ TEST_P(GpuMemoryTest, KeepsOrderAndRowsOverManyMessagesInFlight) {
     comm.device().synchronize(comm.deadline());
     for (const auto& right : checks) require(*right, "a wrong message");
   });
+}
+
+TEST_P(GpuMemoryTest, TakesTheStreamAndTheMemoryThatTheCallerBrings) {
+  expect_all_well(fork_ranks(2, 30, [](const Bootstrap& bootstrap) {
+    test::CallersGpu caller(bootstrap.rank);
+    LaunchOptions options{.ranks = 2, .deadline = 20, .bootstrap = bootstrap};
+    options.gpu_memory = true;
+    options.gpu_resources = [&](int) { return caller.resources(); };
+    const RankFunction body = [&](const Communicator& comm) {
+      const Slice out = whole(comm.device().allocate(kBytes)),
+                  in = whole(comm.device().allocate(kBytes));
+      require(caller.holds(out.data()), "memory of somebody else's");
+      caller.queue([out = test::borrowed(out), rank = comm.rank()] {
+        std::this_thread::sleep_for(kSlow);
+        test::write_pattern(out, rank, 0, 1);
+      });
+      pass_on(comm, out, in).wait();
+      bool received = false;
+      caller.queue([&, in = test::borrowed(in)] {
+        received = static_cast<bool>(has_pattern(in, comm.prev(), 0, 1));
+      });
+      comm.device().synchronize(comm.deadline());
+      require(received, "sent before it was written, or late");
+    };
+    processes::launch(options, body, bootstrap, [](const Bootstrap& all, double longest) {
+      return std::make_unique<SayingWire>(ucx::make_ucx_wire(all, longest), GetParam());
+    });
+    require(caller.live() == 0 && caller.on_its_stream(), "memory is not returned");
+    require(emulation_streams() == 1, "the stream is gone, or not the only one");
+  }));
+}
+
+TEST(GpuMemoryRefusalTest, SaysOnAllRanksWhatTheCallerCannotBring) {
+  const auto statuses = fork_ranks(2, 30, [](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
+    options.gpu_memory = true;
+    options.gpu_resources = [](int rank) -> GpuResources {
+      if (rank == 1) throw std::runtime_error("out of streams");
+      return {};
+    };
+    try {
+      launch("ucx", options, [](const Communicator&) { require(false, "it runs"); });
+    } catch (const Error& error) {
+      require(error.what() == std::string("rank 1: gpu_resources: out of streams"), error.what());
+    }
+    options.gpu_memory = false;
+    try {
+      launch("ucx", options, [](const Communicator&) { require(false, "it runs"); });
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      require(text.ends_with("are on the host unless gpu_memory is set"), text);
+    }
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
 }
 
 TEST(GpuMemoryRefusalTest, EndsWhenAGpuHangs) {

@@ -21,6 +21,9 @@ long emulation_allocations();
 /// Likewise of memory of the host, by cuMemHostAlloc.
 long emulation_host_allocations();
 
+/// Streams that have not been destroyed.
+long emulation_streams();
+
 /// Of device memory, by cuMemAlloc, that has not been released; allocations of other processes that
 /// are open here.
 long emulation_exportable();

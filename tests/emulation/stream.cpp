@@ -27,6 +27,7 @@ Queues& queues() {
 }
 
 thread_local std::shared_ptr<Queue> captured;
+std::atomic<long> streams{0};
 
 }  // namespace
 
@@ -172,14 +173,18 @@ constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
 Status cuStreamCreate(StreamHandle* stream, unsigned) {
   if (const Status status = emulation_injected("cuStreamCreate")) return status;
   if (emulation::current_ordinal() < 0) return kInvalidContext;
-  *stream = new CUstream_st{emulation::Queue::start()};
+  ++emulation::streams;
+  *stream = new CUstream_st{emulation::Queue::start(), emulation::current_ordinal()};
   return kSuccess;
 }
+
+long emulation_streams() { return emulation::streams; }
 
 Status cuStreamDestroy_v2(StreamHandle stream) {
   if (!stream) return kInvalidHandle;
   stream->queue->close();
   delete stream;
+  --emulation::streams;
   return kSuccess;
 }
 
@@ -237,6 +242,7 @@ Status cuEventCreate(EventHandle* event, unsigned flags) {
   if (emulation::current_ordinal() < 0) return kInvalidContext;
   *event = new CUevent_st;
   (*event)->timed = (flags & kEventDisableTiming) == 0;
+  (*event)->ordinal = emulation::current_ordinal();
   return kSuccess;
 }
 
@@ -247,7 +253,7 @@ Status cuEventDestroy_v2(EventHandle event) {
 
 Status cuEventRecord(EventHandle event, StreamHandle stream) {
   if (const Status status = emulation_injected("cuEventRecord")) return status;
-  if (!stream || !event) return kInvalidHandle;
+  if (!stream || !event || stream->ordinal != event->ordinal) return kInvalidHandle;
   const auto mark = std::make_shared<emulation::Mark>();
   {
     const std::lock_guard lock(event->mutex);

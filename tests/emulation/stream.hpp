@@ -96,10 +96,12 @@ Mapped mapped(ringspan::comm::cuda::Address address);
 
 struct CUstream_st {
   std::shared_ptr<emulation::Queue> queue;
+  int ordinal = 0;
 };
 
 struct CUevent_st {
   bool timed = false;
+  int ordinal = 0;
   std::mutex mutex;
   std::shared_ptr<emulation::Mark> mark;  // of the last record; null: none yet
 };

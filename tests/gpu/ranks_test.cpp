@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/all_to_all.hpp"
@@ -119,6 +121,30 @@ TEST(GpuProcessesTest, NameAProcessThatIsKilled) {
   EXPECT_TRUE(WIFSIGNALED(statuses[1]));
 }
 
+// What waits on rank 0's GPU for a flag ends with it, or the second launch would not begin.
+TEST(GpuProcessesTest, EndWhatWaitsForARankThatDoesNotPost) {
+  constexpr double kDeadline = 2;  // seconds
+  expect_all_well(fork_ranks(2, kLongest, [&](const Bootstrap& bootstrap) {
+    LaunchOptions options{.ranks = 2, .deadline = kDeadline, .bootstrap = bootstrap};
+    std::optional<Error> failure;
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      launch("cuda_ipc", options, [&](const Communicator& comm) {
+        ring_of_patterns(comm);
+        if (comm.rank() == 1)  // in its own code, where it sees no failure
+          return std::this_thread::sleep_for(std::chrono::duration<double>(2 * kDeadline));
+        ring_of_patterns(comm);
+      });
+    } catch (const Error& error) {
+      failure = error;
+    }
+    require(failure && failure->where().peer == 1, failure ? failure->what() : "no error");
+    require(std::chrono::steady_clock::now() - start < std::chrono::seconds(15), "noticed late");
+    options.deadline = 20;
+    launch("cuda_ipc", options, ring_of_patterns);
+  }));
+}
+
 // Told by a pipe, for rank 0 is another process. One GPU has to be all that is visible, for the
 // rate is judged by that of its own copies.
 TEST(GpuProcessesTest, RingRateOnOneGpu) {
@@ -145,6 +171,35 @@ TEST(GpuThreadsTest, OneRankOfNccl) {
     all_to_all_of_patterns(comm);
     require(all_reduce(comm.split(0, 0), 2.5, Reduction::sum) == 2.5, "a wrong sum");
   });
+}
+
+// NCCL is aborted while its group waits behind a stream that does not go on; what it leaves behind
+// disturbs no later launch.
+TEST(GpuThreadsTest, OneRankOfNcclIsAbortedAtTheDeadline) {
+  const std::string reason = backend("nccl").unavailable();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    launch("nccl", {.ranks = 1, .deadline = 1}, [](const Communicator& comm) {
+      ring_of_patterns(comm);  // connected from here on
+      const Buffer values = comm.device().allocate_values(sizeof(std::uint32_t));
+      std::atomic_ref flag(*reinterpret_cast<std::uint32_t*>(values.data()));
+      flag = 0;
+      const auto& device = dynamic_cast<cuda::CudaDevice&>(comm.device());
+      device.compute().wait_value(reinterpret_cast<cuda::Address>(values.data()), 1);
+      try {
+        ring_of_patterns(comm);
+      } catch (const Error&) {
+        flag = 1;
+        throw;
+      }
+    });
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::timeout) << error.what();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  launch("nccl", {.ranks = 1, .deadline = 20}, ring_of_patterns);
 }
 
 class SeveralGpusTest : public testing::TestWithParam<std::string> {};

@@ -6,6 +6,7 @@
 
 #include "attention/closed_forms.hpp"
 #include "attention/kernels.hpp"
+#include "attention/kernels/cudnn/tile_plan.hpp"
 #include "comm/devices/cuda/module.hpp"
 #include "gtest/gtest.h"
 #include "tests/gpu/gpu.hpp"
@@ -89,13 +90,34 @@ struct Sizes {
   const char* mask;
 };
 
+constexpr Sizes kSizes[] = {{8192, 16, 16, 128, "causal"},
+                            {8192, 16, 16, 128, "full"},
+                            {8192, 32, 8, 128, "causal"},
+                            {8192, 16, 16, 64, "causal"}};
+
+/// What is measured: on the emulation one of them, and small.
+std::vector<Sizes> sizes(bool emulated) {
+  if (emulated) return {{8, 2, 1, kSizes[0].dim, kSizes[0].mask}};
+  return {std::begin(kSizes), std::end(kSizes)};
+}
+
+Problem problem_of(const Sizes& s) {
+  return {.shape = {1, s.heads, s.kv_heads, s.dim, s.dim, DType::bf16},
+          .sequence = {s.tokens},
+          .mask = parse_mask(s.mask)};
+}
+
+/// As "cuda_forward_causal_128_16_16_tflops".
+std::string figure_of(const std::string& kernels, const char* pass, const Sizes& s) {
+  return ::ringspan::concat(kernels, '_', pass, '_', s.mask, '_', s.dim, '_', s.heads, '_',
+                            s.kv_heads, "_tflops");
+}
+
 class GpuAttentionSpeedTest : public GpuSpeedTest, public testing::WithParamInterface<std::string> {
  protected:
   void measure(Kernels& kernels, const Sizes& s) {
-    const std::int64_t tokens = emulated_ ? 8 : s.tokens;
-    Problem problem{.shape = {1, s.heads, s.kv_heads, s.dim, s.dim, DType::bf16},
-                    .sequence = {tokens},
-                    .mask = parse_mask(s.mask)};
+    const std::int64_t tokens = s.tokens;
+    const Problem problem = problem_of(s);
     kernels.prepare(problem.shape);
     const Shard all = {{0, 1, tokens}};
     const auto tiles = visible_tiles(all, all, problem.sequence, problem.mask);
@@ -113,22 +135,21 @@ class GpuAttentionSpeedTest : public GpuSpeedTest, public testing::WithParamInte
 
     kernels.fill(partial.max, -HUGE_VAL), kernels.fill(partial.sum, 0),
         kernels.fill(partial.out, 0);
-    const std::string name = ::ringspan::concat(s.mask, '_', s.dim, '_', s.heads, '_', s.kv_heads);
     const auto tflops = [&](double flops, const std::function<void()>& call) {
       return flops / gpu::seconds_of(device_, call) * 1e-12;
     };
     const ForwardBlock forward{q, k, v, tiles, logits};
-    gpu::record(::ringspan::concat(GetParam(), "_forward_", name, "_tflops"),
+    gpu::record(figure_of(GetParam(), "forward", s),
                 tflops(forward_flops(problem), [&] { kernels.forward(forward, partial); }));
     const std::int64_t forward_tiles = kernels.library_tiles();
     kernels.finalize(partial, nullptr, out, lse);
     kernels.delta(out, d_out, lse, nullptr, delta, nullptr);
     const BackwardBlock backward{q, k, v, tiles, logits, lse, delta, d_out};
-    gpu::record(::ringspan::concat(GetParam(), "_backward_", name, "_tflops"),
+    gpu::record(figure_of(GetParam(), "backward", s),
                 tflops(backward_flops(problem), [&] { kernels.backward(backward, dq, dk, dv); }));
     if (GetParam() == "cudnn") {
-      EXPECT_GT(forward_tiles, 0) << name << ": these are the times of kernel 'cuda'";
-      EXPECT_GT(kernels.library_tiles(), forward_tiles) << name << ": so are these of backward";
+      EXPECT_GT(forward_tiles, 0) << s.mask << s.dim << ": these are the times of kernel 'cuda'";
+      EXPECT_GT(kernels.library_tiles(), forward_tiles) << ": so are these of backward";
     }
   }
 };
@@ -140,11 +161,62 @@ TEST_P(GpuAttentionSpeedTest, Attention) {
   const std::string reason = gpu::missing(GetParam());
   if (!reason.empty()) GTEST_SKIP() << reason;
   const auto kernels = make_kernels(GetParam(), device_);
-  for (const Sizes& sizes :
-       {Sizes{8192, 16, 16, 128, "causal"}, Sizes{8192, 16, 16, 128, "full"},
-        Sizes{8192, 32, 8, 128, "causal"}, Sizes{8192, 16, 16, 64, "causal"}}) {
-    measure(*kernels, emulated_ ? Sizes{8, 2, 1, sizes.dim, sizes.mask} : sizes);
-    if (emulated_) break;
+  for (const Sizes& each : sizes(emulated_)) measure(*kernels, each);
+}
+
+/// cuDNN's graphs as they are, without what folds their results into sums: what its own interface
+/// reaches.
+class GpuCudnnSpeedTest : public GpuSpeedTest {
+ protected:
+  double tflops(const Sizes& s, cudnn::TileShape::Pass pass) {
+    const comm::cuda::Current current(*gpu_);
+    const cudnn::Handle handle(cudnn::load_cudnn(), device_.compute().handle());
+    const bool forward = pass == cudnn::TileShape::Pass::forward, causal = s.mask[0] == 'c';
+    const auto strides = [&](std::int64_t heads) {
+      return cudnn::TileShape::Strides{s.tokens * heads * s.dim, heads * s.dim, s.dim};
+    };
+    const cudnn::TileShape shape{.pass = pass,
+                                 .queries = s.tokens,
+                                 .keys = s.tokens,
+                                 .heads = s.heads,
+                                 .kv_heads = s.kv_heads,
+                                 .head_dim = s.dim,
+                                 .value_dim = s.dim,
+                                 .q = strides(s.heads),
+                                 .k = strides(s.kv_heads),
+                                 .v = strides(s.kv_heads),
+                                 .d_out = forward ? cudnn::TileShape::Strides{} : strides(s.heads),
+                                 .upper = causal};
+    const auto plan = cudnn::TilePlan::make(
+        handle, cudnn::describe_device(handle.api(), handle.pointer()), shape);
+    const comm::Buffer workspace = device_.allocate_workspace(plan.workspace_bytes());
+    cudnn::TileArguments arguments{.workspace = workspace.data(),
+                                   .scale = 1 / std::sqrt(static_cast<float>(s.dim))};
+    const auto add = [&](cudnn::Id id, DType dtype, std::int64_t heads, std::int64_t dim) {
+      arguments.tensors.emplace_back(id, filled(dtype, 1, s.tokens, heads, dim).data);
+    };
+    for (const cudnn::Id id : {cudnn::Id::q, cudnn::Id::out}) add(id, DType::bf16, s.heads, s.dim);
+    for (const cudnn::Id id : {cudnn::Id::k, cudnn::Id::v}) add(id, DType::bf16, s.kv_heads, s.dim);
+    add(cudnn::Id::statistics, DType::f32, s.heads, 1);
+    if (!forward) {
+      for (const cudnn::Id id : {cudnn::Id::d_out, cudnn::Id::dq})
+        add(id, DType::bf16, s.heads, s.dim);
+      for (const cudnn::Id id : {cudnn::Id::dk, cudnn::Id::dv})
+        add(id, DType::bf16, s.kv_heads, s.dim);
+    }
+    const Problem problem = problem_of(s);
+    const double flops = forward ? forward_flops(problem) : backward_flops(problem);
+    return flops / gpu::seconds_of(device_, [&] { plan.queue(handle, arguments); }) * 1e-12;
+  }
+};
+
+TEST_F(GpuCudnnSpeedTest, ThroughItsOwnInterface) {
+  const std::string reason = gpu::missing("cudnn");
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  for (const Sizes& s : sizes(emulated_)) {
+    using Pass = cudnn::TileShape::Pass;
+    gpu::record(figure_of("cudnn_alone", "forward", s), tflops(s, Pass::forward));
+    gpu::record(figure_of("cudnn_alone", "backward", s), tflops(s, Pass::backward));
   }
 }
 

@@ -41,6 +41,7 @@ inline constexpr Status kErrorAlreadyMapped = 208;  // CUDA_ERROR_ALREADY_MAPPED
 inline constexpr Status kErrorNoBinary = 209;       // CUDA_ERROR_NO_BINARY_FOR_GPU
 inline constexpr Status kErrorInvalidPtx = 218;     // CUDA_ERROR_INVALID_PTX
 inline constexpr Status kErrorNewerPtx = 222;       // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+inline constexpr Status kErrorInvalidHandle = 400;  // CUDA_ERROR_INVALID_HANDLE
 inline constexpr Status kErrorNotReady = 600;       // CUDA_ERROR_NOT_READY
 inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr int kCaptureThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

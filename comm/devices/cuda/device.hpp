@@ -55,7 +55,7 @@ class CudaDevice final : public Device {
   /// Null without a trace.
   Timeline* timeline() const { return timeline_.get(); }
   bool blocking() const { return options_.blocking; }
-  bool holds(const Slice& slice) const { return memory_->holds(slice.data()); }
+  bool keeps(const Slice& slice) const { return memory_->keeps(slice.data()); }
   bool holds_values(const Slice& slice) const { return memory_->holds_values(slice.data()); }
 
   /// How this rank's host waits until `done`. A transport installs a way of its own,

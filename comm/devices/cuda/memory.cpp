@@ -17,7 +17,9 @@ Allocator pool_of(const Gpu& gpu) {
           },
           [&gpu](std::byte* data, std::int64_t, StreamHandle stream) {
             gpu.check(gpu.api().release(reinterpret_cast<Address>(data), stream), "cuMemFreeAsync");
-          }};
+          },
+          {},
+          true};
 }
 
 // What goes wrong where nobody can be told has a cause that surfaces at the next synchronize.

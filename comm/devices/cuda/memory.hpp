@@ -22,6 +22,9 @@ struct Allocator {
   std::function<void(std::byte*, std::int64_t bytes, StreamHandle)> release;
   /// Gives what was released, and no queued work uses, back to the driver. False: nothing.
   std::function<bool(StreamHandle)> give_back = {};
+  /// What was released stays memory of this GPU even if a failure ends waits out of order. Without,
+  /// a transport holds on to what it moves until the host has seen it over.
+  bool stays = false;
 };
 
 /// Memory of one GPU, in the order of its compute stream: a buffer may be let go of while work that
@@ -40,6 +43,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Whether it lies in device memory, or in values, that have not been let go of.
   bool holds(const std::byte* address) const;
   bool holds_values(const std::byte* address) const;
+  /// Whether it lies in device memory that stays, see Allocator.
+  bool keeps(const std::byte* address) const { return allocator_.stays && holds(address); }
 
   MemoryUse use() const { return counters_.use(); }
   void reset_peak() { counters_.reset_peak(); }

@@ -29,7 +29,8 @@ cuda::Allocator Pool::allocator() {
       [pool = shared_from_this()](std::byte* data, std::int64_t bytes, cuda::StreamHandle stream) {
         pool->put(data, bytes, stream);
       },
-      [pool = shared_from_this()](cuda::StreamHandle stream) { return pool->give_back(stream); }};
+      [pool = shared_from_this()](cuda::StreamHandle stream) { return pool->give_back(stream); },
+      true};
 }
 
 std::shared_ptr<std::byte> Pool::allocate(std::int64_t bytes) {

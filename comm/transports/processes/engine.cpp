@@ -7,24 +7,12 @@
 #include <utility>
 
 #include "comm/devices/cuda/host_clock.hpp"
-#include "comm/devices/cuda/reachable_memory.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/transports/diagnosis/clock.hpp"
 
 namespace ringspan::comm::processes {
 
 namespace {
-
-std::unique_ptr<Device> make_device(const LaunchOptions& options,
-                                    const std::shared_ptr<const cuda::Gpu>& gpu) {
-  if (!gpu) return make_host_device(options.debug.poison);
-  cuda::DeviceOptions device;
-  if (options.debug.reachable) device.allocator = cuda::reachable_memory(gpu);
-  device.poison = options.debug.poison;
-  device.blocking = options.debug.blocking;
-  device.deadline = options.deadline;
-  return std::make_unique<cuda::CudaDevice>(gpu, device);
-}
 
 std::unique_ptr<GpuSide> gpu_side(Device& device, const Wire& wire) {
   auto* const gpu = dynamic_cast<cuda::CudaDevice*>(&device);
@@ -34,14 +22,13 @@ std::unique_ptr<GpuSide> gpu_side(Device& device, const Wire& wire) {
 }  // namespace
 
 Engine::Engine(std::shared_ptr<Wire> wire, const LaunchOptions& options,
-               std::shared_ptr<const World> world, bool crowded,
-               const std::shared_ptr<const cuda::Gpu>& gpu)
+               std::shared_ptr<const World> world, bool crowded, std::unique_ptr<Device> device)
     : wire_(std::move(wire)),
       options_(options),
       world_(std::move(world)),
       rank_(wire_->rank()),
       crowded_(crowded),
-      device_(make_device(options, gpu)),
+      device_(std::move(device)),
       gpu_(gpu_side(*device_, *wire_)),
       peers_(*wire_, options.ranks),
       recorder_(rank_),

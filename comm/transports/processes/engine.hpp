@@ -27,10 +27,8 @@ class Engine {
  public:
   using Patience = processes::Patience;
 
-  /// `gpu`: whose memory is the rank's; null: the host's.
   Engine(std::shared_ptr<Wire> wire, const LaunchOptions& options,
-         std::shared_ptr<const World> world, bool crowded,
-         const std::shared_ptr<const cuda::Gpu>& gpu);
+         std::shared_ptr<const World> world, bool crowded, std::unique_ptr<Device> device);
   ~Engine();
 
   int rank() const { return rank_; }

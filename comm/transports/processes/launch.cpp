@@ -5,31 +5,40 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "comm/devices/cuda/gpu.hpp"
+#include "comm/devices/cuda/device.hpp"
+#include "comm/devices/host.hpp"
+#include "comm/transports/device_options.hpp"
 #include "comm/transports/processes/agreement.hpp"
 #include "comm/transports/processes/process_transport.hpp"
 
 namespace ringspan::comm::processes {
 namespace {
 
-/// The GPU of this process, if it has a rank; all know whether everyone has one.
-std::shared_ptr<const cuda::Gpu> open_gpu(const LaunchOptions& options,
-                                          const std::vector<Seat>& seats,
-                                          const Bootstrap& bootstrap) {
-  std::shared_ptr<const cuda::Gpu> gpu;
+std::shared_ptr<const cuda::Gpu> open_gpu(const std::vector<Seat>& seats, int rank) {
+  try {
+    auto gpu = gpu_of(seats, rank);
+    gpu->open_pool();
+    return gpu;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::not_available, concat("rank ", rank, ": no GPU memory: ", error.what()));
+  }
+}
+
+/// The device of this process's rank, if that has a GPU; all know whether everyone has one.
+std::unique_ptr<cuda::CudaDevice> make_gpu_device(const LaunchOptions& options,
+                                                  const std::vector<Seat>& seats,
+                                                  const Bootstrap& bootstrap) {
+  std::unique_ptr<cuda::CudaDevice> device;
+  if (!options.gpu_memory) return device;
   all_or_none(bootstrap, start_deadline(options), [&] {
     if (bootstrap.rank >= options.ranks) return;
-    try {
-      gpu = gpu_of(seats, bootstrap.rank);
-      gpu->open_pool();
-    } catch (const Error& error) {
-      throw Error(ErrorKind::not_available,
-                  concat("rank ", bootstrap.rank, ": no GPU memory: ", error.what()));
-    }
+    const auto gpu = open_gpu(seats, bootstrap.rank);
+    device = std::make_unique<cuda::CudaDevice>(gpu, device_options(options, gpu, bootstrap.rank));
   });
-  return gpu;
+  return device;
 }
 
 void run_body(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const World>& world,
@@ -53,14 +62,20 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
   const auto world =
       std::make_shared<World>(World{places(seats, options), false, options.deadline});
 
+  std::unique_ptr<Device> device;
   std::shared_ptr<const cuda::Gpu> gpu;
-  if (options.gpu_memory) gpu = open_gpu(options, seats, bootstrap);
   std::optional<cuda::Current> current;  // for the wire and the body, too
-  if (gpu) current.emplace(*gpu);
+  if (auto own = make_gpu_device(options, seats, bootstrap)) {
+    gpu = own->compute().shared_gpu();
+    current.emplace(*gpu);
+    device = std::move(own);
+  } else {
+    device = make_host_device(options.debug.poison);
+  }
 
   const std::shared_ptr<Wire> wire = make_wire(bootstrap, start_deadline(options));
-  const auto engine = std::make_shared<Engine>(wire, options, world,
-                                               crowded(seats, bootstrap.rank, options.ranks), gpu);
+  const auto engine = std::make_shared<Engine>(
+      wire, options, world, crowded(seats, bootstrap.rank, options.ranks), std::move(device));
   if (engine->rank() < options.ranks) run_body(engine, world, body);
   if (const auto failure = engine->end()) {
     wire->fail();

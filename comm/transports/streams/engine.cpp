@@ -7,31 +7,28 @@
 #include <thread>
 #include <utility>
 
-#include "comm/devices/cuda/reachable_memory.hpp"
+#include "comm/transports/device_options.hpp"
 
 namespace ringspan::comm::streams {
 namespace {
 
-cuda::DeviceOptions device_options(const LaunchOptions& options, const Connection& connection,
-                                   const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
-  cuda::DeviceOptions device;
-  device.allocator = options.debug.reachable ? cuda::reachable_memory(gpu) : connection.allocator();
-  device.poison = options.debug.poison;
-  device.blocking = options.debug.blocking;
-  device.deadline = options.deadline;
+cuda::DeviceOptions traced_device(const LaunchOptions& options, const Connection& connection,
+                                  const std::shared_ptr<const cuda::Gpu>& gpu, int rank) {
+  cuda::DeviceOptions device = device_options(options, gpu, rank);
+  if (!device.allocator.allocate) device.allocator = connection.allocator();
   device.trace = options.trace;
-  device.rank = rank;
   return device;
 }
 
 }  // namespace
 
 Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
-               const std::shared_ptr<const cuda::Gpu>& gpu, std::unique_ptr<Connection> connection)
+               const std::shared_ptr<const cuda::Gpu>& gpu,
+               std::unique_ptr<Connection>&& connection)
     : hub_(std::move(hub)),
       rank_(rank),
       gpu_(gpu),
-      device_(gpu, device_options(hub_->options(), *connection, gpu, rank)),
+      device_(gpu, traced_device(hub_->options(), *connection, gpu, rank)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
       connection_(std::move(connection)),
       recorder_(rank),
@@ -118,11 +115,9 @@ void Engine::take_over(Operation& operation, std::span<Send> sends, std::span<Re
   }
 }
 
-// What the caller brings may be freed as soon as nobody holds it, whatever is queued. So may what
-// the host can look at, after a failure has ended waits out of order.
+// What the caller brings may be freed as soon as nobody holds it, whatever is queued.
 void Engine::keep(Operation& operation, const Slice& slice) const {
-  const bool stays = device_.holds(slice) && !hub_->options().debug.reachable;
-  if (slice.bytes() > 0 && !stays)
+  if (slice.bytes() > 0 && !device_.keeps(slice))
     operation.held.push_back(std::make_shared<const Buffer>(slice.buffer));
 }
 

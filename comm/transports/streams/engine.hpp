@@ -26,8 +26,9 @@ class Engine {
  public:
   using Patience = diagnosis::Patience;
 
+  /// The connection stays where it is if this throws.
   Engine(std::shared_ptr<diagnosis::Hub> hub, int rank, const std::shared_ptr<const cuda::Gpu>& gpu,
-         std::unique_ptr<Connection> connection);
+         std::unique_ptr<Connection>&& connection);
   ~Engine();
 
   diagnosis::Hub& hub() const { return *hub_; }

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "comm/transports/streams/stream_transport.hpp"
@@ -30,10 +31,12 @@ std::shared_ptr<Engine> run_rank(const std::shared_ptr<diagnosis::Hub>& hub, int
                                  const std::shared_ptr<const cuda::Gpu>& gpu,
                                  const Connect& connect, Watchdog& watchdog) {
   hub->beat(rank);
+  std::unique_ptr<Connection> connection;  // others see its end, and are to know why by then
   std::shared_ptr<Engine> engine;
   try {
     gpu->open_pool();
-    engine = std::make_shared<Engine>(hub, rank, gpu, connect(gpu, rank));
+    connection = connect(gpu, rank);
+    engine = std::make_shared<Engine>(hub, rank, gpu, std::move(connection));
     watchdog.add(engine);
     const cuda::Current current(*gpu);  // for the body, too
     engine->connect();

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace ringspan::comm {
+
+/// What a caller brings for the GPU of one rank, as a trainer that has its own; all of it may be
+/// left out. It outlives the launch and all buffers of it; after a launch that has failed while the
+/// GPU was still busy (a line on stderr says so), it lives as long as the process.
+struct GpuResources {
+  /// A cudaStream_t or CUstream of that GPU, on which the rank's kernels and copies are queued in
+  /// place of a stream of its own. It stays the caller's. The rank's end waits for all that is
+  /// queued there.
+  void* compute_stream = nullptr;
+
+  /// Where device memory comes from, in place of the driver's pool or, between processes on
+  /// cuda_ipc, of memory that the others are let into. Both or neither. They are called with the
+  /// GPU current, release on any thread. Memory is aligned to 64 bytes; null: there is none. What
+  /// was released, work that is queued on the stream before may still use. release throws nothing.
+  std::function<void*(std::int64_t bytes, void* stream)> allocate = {};
+  std::function<void(void* memory, std::int64_t bytes, void* stream)> release = {};
+};
+
+/// Called once for each rank of this process, on its thread, with its GPU current.
+using BringGpuResources = std::function<GpuResources(int rank)>;
+
+}  // namespace ringspan::comm
