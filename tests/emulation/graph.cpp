@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of the emulated driver: what was queued on one stream while it was captured.
+// Graphs of the emulated driver: what was queued while it was captured.
 #include <functional>
 #include <vector>
 
@@ -18,30 +18,37 @@ struct CUgraphExec_st {
 
 extern "C" {
 
-constexpr Status kInvalidHandle = 400, kIllegalState = 401, kCaptureInvalidated = 901;
+constexpr Status kInvalidHandle = 400, kIllegalState = 401;
 
 Status cuStreamIsCapturing(StreamHandle stream, int* status) {
   if (const Status injected = emulation_injected("cuStreamIsCapturing")) return injected;
   if (!stream) return kInvalidHandle;
-  *status = stream->queue->capture_invalid() ? 2 : stream->queue->capturing() ? 1 : 0;
+  const auto capture = stream->queue->capture();
+  *status = !capture ? 0 : capture->valid() ? 1 : 2;
   return kSuccess;
 }
 
 Status cuStreamBeginCapture_v2(StreamHandle stream, int) {
   if (const Status status = emulation_injected("cuStreamBeginCapture")) return status;
   if (!stream) return kInvalidHandle;
-  if (!stream->queue->begin_capture()) return kIllegalState;
-  emulation::capture_here(stream->queue);
+  if (stream->queue->capture()) return kIllegalState;
+  const auto capture = std::make_shared<emulation::Capture>(stream->queue);
+  stream->queue->capture(capture);
+  emulation::capture_here(capture);
   return kSuccess;
 }
 
 Status cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   if (!stream) return kInvalidHandle;
+  const auto capture = stream->queue->capture();
+  if (!capture) return kIllegalState;
+  if (!capture->starts_at(stream->queue.get())) return emulation::kCaptureUnmatched;
+  if (!capture->began_here()) return emulation::kCaptureWrongThread;
   std::vector<std::function<void()>> tasks;
-  const bool invalid = stream->queue->capture_invalid();
-  if (!stream->queue->end_capture(tasks)) return kIllegalState;
   emulation::capture_here(nullptr);
-  if (invalid) return kCaptureInvalidated;
+  const bool joined = capture->end(tasks);
+  if (!capture->valid()) return emulation::kCaptureInvalidated;
+  if (!joined) return emulation::kCaptureUnjoined;
   if (const Status status = emulation_injected("cuStreamEndCapture")) return status;
   *graph = new CUgraph_st{std::move(tasks)};
   return kSuccess;
