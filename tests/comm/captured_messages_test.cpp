@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that are part of a graph, on the emulated driver and NCCL: what a launch moves, how it
 // goes with messages of the usual kind, and what is refused or fails.
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -233,6 +234,32 @@ TEST_F(CapturedMessagesFailureTest, APeerThatPostsInsteadIsFoundAtOnce) {
     const std::string wanted = captured ? "launch of pass_on" : "capture of pass_on";
     EXPECT_NE(std::string(error->what()).find(wanted), std::string::npos) << error->what();
   }
+}
+
+TEST_F(CapturedMessagesFailureTest, AFailureThatACaptureSeesLeavesTheMemoryToTheCaller) {
+  std::atomic<bool> captures{false};
+  const auto error =
+      failure_of("nccl", {.ranks = 2, .deadline = 20}, [&](const Communicator& comm) {
+        const Slice out = block(comm), in = block(comm);
+        if (comm.rank() == 1) {
+          captures.wait(false);
+          throw Error(ErrorKind::aborted, "enough");
+        }
+        Recv recvs[] = {{1, block(comm)}};
+        comm.post("never_sent", {}, recvs).wait();
+        try {
+          cuda::Graph(device_of(comm), [&] {
+            captures = true;
+            captures.notify_all();
+            for (;;) pass_on(comm, out, in).wait();
+          });
+        } catch (const Error&) {
+          EXPECT_TRUE(test::compute_stream(comm).idle());
+          throw;
+        }
+      });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(), "enough");
 }
 
 // NCCL's communicator does not end before the graph does, neither well nor after a failure.

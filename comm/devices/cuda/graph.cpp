@@ -39,24 +39,26 @@ class Capture {
   bool finished_ = false;
 };
 
-/// Messages are captured, too, as long as this lives, where the transport can.
+/// Messages are captured, too, from begin() to end(), where the transport can.
 class Messages {
  public:
-  explicit Messages(const CudaDevice& device) : capture_(device.capture()) {
-    if (capture_.begin) capture_.begin();
-  }
+  explicit Messages(const CudaDevice& device) : capture_(device.capture()) {}
   ~Messages() { end(nullptr); }
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
+  void begin() {
+    if (capture_.begin) capture_.begin();
+    begun_ = true;
+  }
   /// How to launch a graph with messages.
   std::function<void()> end(const std::shared_ptr<Executable>& executable) {
-    return std::exchange(ended_, true) || !capture_.end ? nullptr : capture_.end(executable);
+    return std::exchange(begun_, false) && capture_.end ? capture_.end(executable) : nullptr;
   }
 
  private:
   const CudaDevice::Capture capture_;
-  bool ended_ = false;
+  bool begun_ = false;
 };
 
 }  // namespace
@@ -66,8 +68,9 @@ Graph::Graph(CudaDevice& device, const std::function<void()>& work) : device_(de
                    "a graph is captured without running; a blocking device would wait for it");
   const auto& gpu = device.compute().shared_gpu();
   const Current current(*gpu);
+  Messages messages(device);  // which ends after the capture, for then its streams can be asked
   Capture capture(device.compute());
-  Messages messages(device);
+  messages.begin();
   work();
   executable_ = std::make_shared<Executable>(gpu, capture.finish());
   launch_ = messages.end(executable_);

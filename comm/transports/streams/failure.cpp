@@ -104,7 +104,7 @@ bool Engine::nobody_active() const {
 
 // Once the caller sees a failure, nothing is to write or read its memory any more. What still does
 // when the deadline has passed finds it there: see Watchdog. While a graph is captured streams tell
-// nothing; what comes after waits for them.
+// nothing; its end waits for them.
 void Engine::give_up() {
   if (gave_up_) return;
   connection_->abort();
