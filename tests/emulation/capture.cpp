@@ -60,6 +60,13 @@ bool Capture::over() const {
 }
 
 bool Capture::end(Tasks& tasks) {
+  std::vector<std::shared_ptr<Queue>> streams;
+  const bool joined = take(tasks, streams);
+  for (const auto& stream : streams) stream->capture({});
+  return joined;
+}
+
+bool Capture::take(Tasks& tasks, std::vector<std::shared_ptr<Queue>>& streams) {
   const std::lock_guard lock(mutex_);
   over_ = true;
   tasks = std::move(tasks_);
@@ -67,7 +74,7 @@ bool Capture::end(Tasks& tasks) {
   const bool joined = std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
     return last[stream.get()] == clocks_[stream.get()][stream.get()];
   });
-  for (const auto& stream : std::exchange(streams_, {})) stream->capture({});
+  streams = std::move(streams_);
   return joined;
 }
 

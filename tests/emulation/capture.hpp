@@ -47,6 +47,8 @@ class Capture {
   bool end(Tasks& tasks);
 
  private:
+  bool take(Tasks& tasks, std::vector<std::shared_ptr<Queue>>& streams);
+
   const std::thread::id thread_ = std::this_thread::get_id();
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Queue>> streams_;

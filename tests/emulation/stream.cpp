@@ -42,8 +42,8 @@ std::shared_ptr<Queue> Queue::start() {
 }
 
 void Queue::push(std::function<void()> task) {
+  if (const auto captured = capture()) return captured->push(this, std::move(task));
   const std::lock_guard lock(mutex_);
-  if (capture_) return capture_->push(this, std::move(task));
   tasks_.push_back(std::move(task));
   ++queued_;
   changed_.notify_all();
