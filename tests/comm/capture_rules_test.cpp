@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/devices/cuda/executable.hpp"
+#include "comm/error.hpp"
 
 namespace ringspan::comm::cuda {
 namespace {
@@ -107,6 +108,19 @@ TEST_F(CaptureRulesTest, LookingAtWhatIsCapturedSpoilsIt) {
   fork();
   EXPECT_NE(api_.event_query(forked_.handle()), kSuccess);
   EXPECT_EQ(end(first_), kInvalidated);
+}
+
+TEST_F(CaptureRulesTest, WhatItAllocatesIsReleasedBeforeItIsLaunchedAgain) {
+  begin(first_);
+  Address address = 0;
+  ASSERT_EQ(api_.allocate(&address, 8, first_.handle()), kSuccess);
+  GraphHandle graph = nullptr;
+  ASSERT_EQ(api_.end_capture(first_.handle(), &graph), kSuccess);
+  const Executable executable(gpu_, graph);
+  executable.launch(first_);
+  EXPECT_THROW(executable.launch(first_), Error);
+  ASSERT_EQ(api_.release(address, first_.handle()), kSuccess);
+  executable.launch(first_);
 }
 
 TEST_F(CaptureRulesTest, TwoDoNotMeet) {

@@ -6,6 +6,7 @@
 
 #include "tests/emulation/stream.hpp"
 
+using ringspan::comm::cuda::Address;
 using ringspan::comm::cuda::kSuccess;
 using ringspan::comm::cuda::Status;
 
@@ -57,6 +58,21 @@ bool Capture::valid() const {
 bool Capture::over() const {
   const std::lock_guard lock(mutex_);
   return over_;
+}
+
+void Capture::allocate(Address address) {
+  const std::lock_guard lock(mutex_);
+  kept_.insert(address);
+}
+
+void Capture::release(Address address) {
+  const std::lock_guard lock(mutex_);
+  kept_.erase(address);
+}
+
+std::set<Address> Capture::kept() const {
+  const std::lock_guard lock(mutex_);
+  return kept_;
 }
 
 bool Capture::end(Tasks& tasks) {

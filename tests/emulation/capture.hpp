@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -42,6 +43,10 @@ class Capture {
   void invalidate();
   bool valid() const;
   bool over() const;
+  /// Memory that is allocated by the graph, and not by it released.
+  void allocate(ringspan::comm::cuda::Address address);
+  void release(ringspan::comm::cuda::Address address);
+  std::set<ringspan::comm::cuda::Address> kept() const;
   /// Its streams run again what they are given. False: some have work that the first one, where the
   /// graph ends, does not come after.
   bool end(Tasks& tasks);
@@ -54,6 +59,7 @@ class Capture {
   std::vector<std::shared_ptr<Queue>> streams_;
   std::map<const Queue*, Clock> clocks_;
   Tasks tasks_;
+  std::set<ringspan::comm::cuda::Address> kept_;
   bool valid_ = true, over_ = false;
 };
 

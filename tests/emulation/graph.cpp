@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of the emulated driver: what was queued while it was captured.
+#include <algorithm>
 #include <functional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/emulation/faults.hpp"
@@ -10,15 +13,18 @@ using namespace ringspan::comm::cuda;
 
 struct CUgraph_st {
   std::vector<std::function<void()>> tasks;
+  std::set<Address> kept;  // memory that it allocates and does not release
 };
 
 struct CUgraphExec_st {
   std::vector<std::function<void()>> tasks;
+  std::set<Address> kept;
+  bool launched = false;
 };
 
 extern "C" {
 
-constexpr Status kInvalidHandle = 400, kIllegalState = 401;
+constexpr Status kInvalidValue = 1, kInvalidHandle = 400, kIllegalState = 401;
 
 Status cuStreamIsCapturing(StreamHandle stream, int* status) {
   if (const Status injected = emulation_injected("cuStreamIsCapturing")) return injected;
@@ -50,7 +56,7 @@ Status cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   if (!capture->valid()) return emulation::kCaptureInvalidated;
   if (!joined) return emulation::kCaptureUnjoined;
   if (const Status status = emulation_injected("cuStreamEndCapture")) return status;
-  *graph = new CUgraph_st{std::move(tasks)};
+  *graph = new CUgraph_st{std::move(tasks), capture->kept()};
   return kSuccess;
 }
 
@@ -58,13 +64,16 @@ Status cuGraphInstantiateWithFlags(ExecutableHandle* executable, GraphHandle gra
                                    unsigned long long) {
   if (const Status status = emulation_injected("cuGraphInstantiateWithFlags")) return status;
   if (!graph) return kInvalidHandle;
-  *executable = new CUgraphExec_st{graph->tasks};
+  *executable = new CUgraphExec_st{graph->tasks, graph->kept};
   return kSuccess;
 }
 
 Status cuGraphLaunch(ExecutableHandle executable, StreamHandle stream) {
   if (const Status status = emulation_injected("cuGraphLaunch")) return status;
   if (!executable || !stream) return kInvalidHandle;
+  if (std::exchange(executable->launched, true) &&
+      std::any_of(executable->kept.begin(), executable->kept.end(), emulation::is_allocated))
+    return kInvalidValue;  // it would allocate again what is still there
   for (const auto& task : executable->tasks) stream->queue->push(task);
   return kSuccess;
 }

@@ -68,6 +68,11 @@ bool emulation::release_ordered(Address address) {
   return true;
 }
 
+bool emulation::is_allocated(Address address) {
+  const std::lock_guard lock(allocations().mutex);
+  return allocations().device.contains(address);
+}
+
 extern "C" {
 
 Status cuMemAllocAsync(Address* address, std::size_t bytes, StreamHandle stream) {
@@ -76,7 +81,8 @@ Status cuMemAllocAsync(Address* address, std::size_t bytes, StreamHandle stream)
   void* const memory = ::operator new(bytes, kAlignment);
   *address = reinterpret_cast<Address>(memory);
   Allocation allocation{bytes, {}};
-  if (stream->queue->capture()) {
+  if (const auto capture = stream->queue->capture()) {
+    capture->allocate(*address);
     allocation.captured.reset(memory, [](void* data) { ::operator delete(data, kAlignment); });
     stream->queue->push([graphs = allocation.captured] {});
   }
@@ -92,6 +98,7 @@ Status cuMemFreeAsync(Address address, StreamHandle stream) {
     return kInvalidValue;
   }
   const Allocation allocation = forget(address);
+  if (const auto capture = stream->queue->capture()) capture->release(address);
   stream->queue->push([address, allocation] {
     if (allocation.captured) std::memset(pointer(address), kGarbage, allocation.bytes);
     if (!allocation.captured) ::operator delete(pointer(address), kAlignment);

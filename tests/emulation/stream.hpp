@@ -74,6 +74,7 @@ int current_gpu();
 
 /// Of what cuMemAllocAsync gave; false: it did not.
 bool release_ordered(ringspan::comm::cuda::Address address);
+bool is_allocated(ringspan::comm::cuda::Address address);
 
 /// What the address is in: an allocation by cuMemAlloc, or a mapping; no bytes: neither.
 struct Mapped {

@@ -26,10 +26,10 @@ cuda::CudaDevice::Capture Engine::capture() {
           [this](const std::shared_ptr<cuda::Executable>& executable) -> std::function<void()> {
             auto operations = std::make_shared<const Operations>(std::move(*captured_));
             captured_.reset();
+            std::erase_if(executables_, [](const auto& other) { return other.expired(); });
+            if (executable) executables_.push_back(executable);
             if (hub_->failure()) give_up();  // nothing writes the caller's memory any more
             if (!executable || operations->empty()) return {};
-            std::erase_if(executables_, [](const auto& other) { return other.expired(); });
-            executables_.push_back(executable);
             return [this, executable, operations] { launch(*operations, *executable); };
           }};
 }
