@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -84,14 +85,16 @@ Json ranks(const Processes& processes) {
         static_cast<int>(seats.size()), options.ranks_per_node, options.ranks_per_numa_domain);
     for (std::size_t i = 0; i < seats.size(); ++i) seats[i].place = pretended[i];
   }
+  std::map<int, int> ranks_on;  // [node]
+  for (const Seat& seat : seats) ++ranks_on[seat.place.node];
   Json json = Json::array();
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     const auto& [host, place] = seats[rank];
     json.push_back(
         {{"name", fmt::format("rank {}", rank)},
-         {"summary",
-          fmt::format("host {}, node {}, NUMA domain {}, local rank {}, rail {}", host.data(),
-                      place.node, place.numa_domain, place.local_rank, place.rail)}});
+         {"summary", fmt::format("host {}, node {}, NUMA domain {}, local rank {} of {}, rail {}",
+                                 host.data(), place.node, place.numa_domain, place.local_rank,
+                                 ranks_on[place.node], place.rail)}});
   }
   return json;
 }

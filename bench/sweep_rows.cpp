@@ -124,7 +124,7 @@ Row SweepRows::judged(const Point& point, const Measurement& measurement) {
   row.result = result_of(point, measurement, flops(point, options_.measure));
   row.status = judge(measurement);
   if (point.has_backward()) note_unchecked(measurement);
-  if (measurement.costs) note_costs(*measurement.costs);
+  for (const ProbedCosts& costs : measurement.costs) note_costs(costs);
   if (point.simulated() && point.all_to_all == "automatic") {
     for (const ProbedCosts& costs : simulated_costs(point, cluster(point))) note_costs(costs);
   }

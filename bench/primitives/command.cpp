@@ -49,7 +49,10 @@ comm::Communicator knowing_costs(const comm::Communicator& comm, const Primitive
       asked.empty() || std::find(asked.begin(), asked.end(), "all_to_all_automatic") != asked.end();
   if (!automatic || !comm::ranks_are_processes(comm::backend(transport))) return comm;
   const ProbedCosts probed = probe_costs(comm, transport, kProbeSeconds);
-  if (comm.rank() == 0) spdlog::info("{}", summary(probed));
+  if (comm.rank() == 0) {
+    spdlog::info("{}", summary(probed));
+    if (!options.costs.empty()) store_costs(options.costs, probed);
+  }
   return comm.knowing(probed.costs);
 }
 
@@ -178,6 +181,10 @@ std::string time_on(const std::string& transport, int ranks, const PrimitiveOpti
 int time_primitives(const PrimitiveOptions& options, const Processes& processes) {
   Printer printer(options.format);
   std::vector<std::string> refusals;
+  processes.told_by_first([&] {
+    if (!options.costs.empty()) require_costs_file(options.costs);
+    return std::string();
+  });
   for (const std::string& transport : options.transports) {
     for (const std::int64_t ranks : options.ranks) {
       const std::string refusal =

@@ -25,6 +25,7 @@ constexpr OptionEntry kEntries[] = {
     {"--warmup", "iterations that are not counted [3; simulated: 0]"},
     {"--repeats", "iterations that are [20; simulated: 1, which is exact]"},
     {"--deadline", "seconds that an awaited rank may make no progress [60]"},
+    {"--costs", "a JSON file for what messages cost, where all_to_all_automatic goes by it"},
     {"--format", "table, csv, nccl (the columns of nccl-tests) [table]"},
 };
 
@@ -108,6 +109,8 @@ PrimitiveOptions primitive_options(const OptionTexts& texts, const Clusters& clu
   options.repeats = single(texts, "--repeats", simulated ? "1" : "20", 1, kMost);
   if (texts.count("--deadline") > 0)
     options.deadline = number("--deadline", text(texts, "--deadline", ""), 0, true);
+  options.costs = text(texts, "--costs", "");
+  RINGSPAN_REQUIRE(texts.count("--costs") == 0 || !options.costs.empty(), "--costs: names no file");
   const std::string hop = one_of(texts, "--hop", "copy", {"copy", "reference"});
   options.hop = hop == "copy" ? comm::Hop::copy : comm::Hop::reference;
   const std::string format = one_of(texts, "--format", "table", {"table", "csv", "nccl"});

@@ -23,6 +23,7 @@ struct PrimitiveOptions {
   comm::Hop hop = comm::Hop::copy;
   int warmup = 3, repeats = 20;
   std::optional<double> deadline;
+  std::string costs;  // the file for what an automatic all-to-all goes by; or empty
   enum class Format { table, csv, nccl } format = Format::table;
 };
 

@@ -50,7 +50,8 @@ Json json(const ProbedCosts& probed) {
                {"transport", probed.transport},
                {"ranks", probed.ranks},
                {"nodes", probed.nodes},
-               {"ranks_per_node", probed.ranks_per_node}};
+               {"ranks_per_node", probed.ranks_per_node},
+               {"groups", probed.groups}};
   if (probed.nodes > 1) json["inter_node"] = link_json(probed.costs.inter_node);
   if (probed.ranks_per_node > 1) json["intra_node"] = link_json(probed.costs.intra_node);
   json["copy_bytes_per_s"] = 1 / probed.costs.copy_per_byte;
@@ -67,7 +68,8 @@ Json json(const ProbedCosts& probed) {
 }
 
 bool of_same_ranks(const Json& a, const Json& b) {
-  constexpr const char* kKeys[] = {"machine", "transport", "ranks", "nodes", "ranks_per_node"};
+  constexpr const char* kKeys[] = {"machine", "transport",      "ranks",
+                                   "nodes",   "ranks_per_node", "groups"};
   return std::all_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) {
     return a.is_object() && a.contains(key) && a[key] == b[key];
   });
@@ -88,8 +90,10 @@ std::string summary(const ProbedCosts& probed) {
   const auto counted = [](int count, std::string_view what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  std::string text = concat(probed.transport, ", ", counted(probed.ranks, "rank"), " on ",
-                            counted(probed.nodes, "node"), " of ", probed.ranks_per_node, ": ");
+  const std::string ranks = counted(probed.ranks, "rank");
+  std::string text =
+      concat(probed.transport, ", ", probed.groups > 1 ? concat(probed.groups, " groups of ") : "",
+             ranks, " on ", counted(probed.nodes, "node"), " of ", probed.ranks_per_node, ": ");
   if (probed.nodes > 1) text += concat("between nodes ", link_text(probed.costs.inter_node), "; ");
   if (probed.ranks_per_node > 1)
     text += concat("inside ", link_text(probed.costs.intra_node), "; ");

@@ -7,7 +7,7 @@
 
 namespace ringspan::bench {
 
-/// One line: the costs, and where the hierarchical all-to-all pays among all of these ranks.
+/// One line: the costs, and where the hierarchical all-to-all pays among these ranks.
 std::string summary(const ProbedCosts& probed);
 
 /// Puts them into a JSON file that holds a list of such, in place of older ones of the same ranks.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "attention/schedules/usp_position.hpp"
+#include "bench/run/exchange_groups.hpp"
 #include "bench/run/rank_run.hpp"
 #include "bench/run/watchdog.hpp"
 #include "comm/collectives.hpp"
@@ -20,9 +22,11 @@ comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& opt
   return launch;
 }
 
-bool chooses_by_costs(const Point& point) {
-  return point.all_to_all == "automatic" &&
-         comm::ranks_are_processes(comm::backend(point.transport));
+std::optional<GroupCosts> exchange_costs(const Point& point, const comm::Communicator& world,
+                                         KnownCosts& known) {
+  if (point.all_to_all != "automatic" || !comm::ranks_are_processes(comm::backend(point.transport)))
+    return std::nullopt;
+  return known.of(world, point.transport, exchange_groups(point, attention::places(world)));
 }
 
 namespace {
@@ -121,16 +125,15 @@ Measurement measure(const Point& point, const MeasureOptions& options, KnownCost
   Measurement result;
   comm::launch(point.transport, launch_options(point, options),
                [&](const comm::Communicator& world) {
-                 std::optional<ProbedCosts> costs;  // which are no part of the point's time
-                 if (chooses_by_costs(point)) costs = known.of(world, point.transport);
-                 std::unique_ptr<Watchdog> watchdog;  // one in a process
+                 const auto costs = exchange_costs(point, world, known);  // no part of its time
+                 std::unique_ptr<Watchdog> watchdog;                      // one in a process
                  if (world.rank() == 0 || apart) {
                    watchdog = std::make_unique<Watchdog>(world, options.point_timeout);
                  }
                  world.device().reset_peak();  // what the probe had is not the point's
-                 RankMeasurement rank(costs ? world.knowing(costs->costs) : world, point, options);
+                 RankMeasurement rank(costs ? world.knowing(costs->own) : world, point, options);
                  Measurement measured = rank.measure(options.check && point.kernel != "null");
-                 measured.costs = costs;
+                 if (costs) measured.costs = costs->probed;
                  if (world.rank() == 0) result = std::move(measured);
                });
   return result;

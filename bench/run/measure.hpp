@@ -25,13 +25,16 @@ struct Measurement {
   std::int64_t peak_bytes = 0;                  // inputs and outputs included
   std::optional<Deviation> deviation;           // with --check
   std::int64_t sampled_rows = 0, sampled_keys = 0;
-  std::optional<ProbedCosts> costs;  // that an automatic all-to-all went by
+  std::vector<ProbedCosts> costs;  // that automatic all-to-alls went by
 };
 
-/// How its ranks are launched, and whether they have to know what messages cost: in one address
-/// space none is dearer than another, and direct is best.
+/// How its ranks are launched.
 comm::LaunchOptions launch_options(const Point& point, const MeasureOptions& options);
-bool chooses_by_costs(const Point& point);
+
+/// What the point's automatic all-to-alls go by. None where there are none, or in one address
+/// space: no message is dearer there than another, and direct is best. Collective.
+std::optional<GroupCosts> exchange_costs(const Point& point, const comm::Communicator& world,
+                                         KnownCosts& known);
 
 /// Throws invalid_argument if the transport does not move memory of the point's device.
 void require_device(const Point& point);

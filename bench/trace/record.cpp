@@ -107,8 +107,8 @@ Timeline record(const Point& point, const MeasureOptions& options) {
   comm::LaunchOptions launch = launch_options(point, options);
   if (told) launch.trace = [&](const TraceSpan& span) { own[span.rank].add(span); };
   comm::launch(point.transport, launch, [&](const comm::Communicator& all) {
-    const comm::Communicator world =
-        chooses_by_costs(point) ? all.knowing(known.of(all, point.transport).costs) : all;
+    const auto costs = exchange_costs(point, all, known);
+    const comm::Communicator world = costs ? all.knowing(costs->own) : all;
     std::unique_ptr<Watchdog> watchdog;  // one in a process
     if (world.rank() == 0 || processes) {
       watchdog = std::make_unique<Watchdog>(world, options.point_timeout);

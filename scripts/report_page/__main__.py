@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .read_rows import BadInput, read_rows
+from .read_rows import BadInput, read_rows, without_repeats
 from .series import prepare
 from .timeline import Trace
 from .training import Training
@@ -112,7 +112,7 @@ def report(options):
         check_names(options.trace)
     traces = [Trace(path) for path in options.trace]
     tables = [table for path in validation for table in read_validation(path)]
-    runs = [Training(path) for path in options.training]
+    runs = [Training(path) for path in without_repeats(options.training)]
     rows, notes = prepare(read_rows(options.csv))
     from .page import render, svgs  # slow to load, and not needed to say what is wrong
 

@@ -241,3 +241,14 @@ THEMES = {
     "light": theme("#24292f", "#e3e6ea", "#ffffff"),
     "dark": theme("#d6dae0", "#343b44", "#171b21"),
 }
+
+
+def spacious(look):
+    """For pictures, which are measured with one font and read with another that may be wider."""
+    return look | {
+        "axisY": {"titlePadding": 12},
+        "legend": look["legend"] | {"columnPadding": 34},
+    }
+
+
+PAPER = spacious(THEMES["light"])

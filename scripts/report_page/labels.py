@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words and units for values, as people read them."""
 
+import os.path
+from pathlib import Path
+
 import pandas as pd
 
 
@@ -24,6 +27,10 @@ def seconds(value):
 
 def plural(count, noun):
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def listed(names):
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def describe(column, row):
@@ -58,7 +65,9 @@ def describe(column, row):
 
 
 def describe_all(columns, row):
-    return " · ".join(filter(None, (describe(column, row) for column in columns)))
+    words = (describe(column, row) for column in columns)
+    # Once each: a transport, a device and a machine may all be called simulated.
+    return " · ".join(dict.fromkeys(filter(None, words)))
 
 
 def wrap(text, limit=34):
@@ -84,6 +93,27 @@ def variant(columns, row):
     return ", ".join(
         f"{words.get(column, column.replace('_', ' '))} {row[column]}" for column in present
     )
+
+
+def unique_labels(labels):
+    """Shortened values may coincide; what is told apart by such a label alone is numbered."""
+    return [
+        label if labels.count(label) == 1 else f"{label} ({labels[:i].count(label) + 1})"
+        for i, label in enumerate(labels)
+    ]
+
+
+def tails(paths):
+    """Each of these files by the last parts of its path, as few as tell it from the others."""
+    parts = [(*Path(os.path.realpath(Path(path).parent)).parts, Path(path).name) for path in paths]
+    return [
+        next(
+            "/".join(one[-count:])
+            for count in range(1, len(one) + 1)
+            if count == len(one) or sum(other[-count:] == one[-count:] for other in parts) == 1
+        )
+        for one in parts
+    ]
 
 
 def shorten(text, limit=40):

@@ -43,7 +43,7 @@ def timeline_section(pictures):
     if not pictures:
         return ""
     figures = "".join(
-        f"<figure><figcaption>{world_badge(world)}</figcaption>"
+        f'<figure class="static"><figcaption>{world_badge(world)}</figcaption>'
         f'<div class="scroll">{svg}</div></figure>'
         for world, svg in pictures
     )
@@ -70,12 +70,17 @@ def fastest_table(found):
     at = {(point.place, point.sequence_length): point for point in found}
     head = "".join(f"<th>{tokens(length)} tokens</th>" for length in lengths)
     body = "".join(
-        f"<tr><th>{escape(place)}</th>"
+        f"<tr><th>{escape(unbroken(place))}</th>"
         + "".join(f"<td>{fastest_cell(at.get((place, length)))}</td>" for length in lengths)
         + "</tr>"
         for place in dict.fromkeys(point.place for point in found)
     )
     return scrolled_table(f"<th></th>{head}", body)
+
+
+def unbroken(place):
+    """The same with lines that may end between its parts alone."""
+    return place.replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
 
 
 def fastest_cell(point):
@@ -84,8 +89,9 @@ def fastest_cell(point):
     dot = f'<i style="background:{schedule_style(point.schedule, [point.schedule])[0]}"></i>'
     name, behind = escape(point.schedule), escape(point.next_schedule)
     if not point.clear:
-        return f"{dot}{name} <small>≈ {behind}</small>"
-    return f"{dot}<b>{name}</b> <small>{point.ratio:.2f}× before {behind}</small>"
+        return f"<span>{dot}{name}</span> <small>≈ {behind}</small>"
+    ahead = f"{point.ratio:.2f}×" if point.ratio >= 1.005 else "&lt; 1.01×"
+    return f"<span>{dot}<b>{name}</b></span> <small>{ahead} before {behind}</small>"
 
 
 def provenance_table(rows):

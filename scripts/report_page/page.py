@@ -11,7 +11,7 @@ import pandas as pd
 import vl_convert
 
 from . import markup, summary, timeline, training_section, validation_section
-from .charts import PANELS_SHOWN, THEMES, VEGA_LITE, chart, may_be_logarithmic, with_points
+from .charts import PANELS_SHOWN, PAPER, THEMES, VEGA_LITE, chart, may_be_logarithmic, with_points
 from .columns import COLUMNS, PASSES, PROBLEM, PROVENANCE, WORLDS, schedule_style
 from .figures import FIGURES
 from .labels import shorten, tokens
@@ -73,7 +73,7 @@ def svgs(rows, traces=(), tables=(), runs=()):
         pictures[f"{figure.name}.{drawing.world}.svg"] = vl_convert.vegalite_to_svg(
             with_points(chart(figure, drawing), points),
             vl_version=VEGA_LITE,
-            config=THEMES["light"],
+            config=PAPER,
         )
     return pictures
 

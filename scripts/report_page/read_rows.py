@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from .columns import COLUMNS, PASSES, WORLDS
+from .labels import tails
 
 # The types of a column that may hold nothing; text stays as it is.
 TYPES = {"count": "Int64", "seconds": float, "bytes": float, "share": float, "number": float}
@@ -25,13 +26,23 @@ class BadInput(Exception):
 
 def read_rows(paths):
     """All rows of all files as one frame with the columns of COLUMNS, and `file`."""
-    once = {}
-    for path in paths:
-        once.setdefault(os.path.realpath(path), Path(path))
-    rows = [row for path in once.values() for row in read_file(path)]
+    paths = without_repeats(paths)
+    rows = [
+        row | {"file": name}
+        for path, name in zip(paths, tails(paths), strict=True)
+        for row in read_file(path)
+    ]
     types = {name: TYPES[kind] for name, kind in COLUMNS.items() if kind in TYPES}
     # By way of object: a column of integers and None would pass through float64 and lose digits.
     return pd.DataFrame(rows, columns=[*COLUMNS, "file"], dtype=object).astype(types)
+
+
+def without_repeats(paths):
+    """Each file once, however often and by whatever names it is given."""
+    once = {}
+    for path in paths:
+        once.setdefault(os.path.realpath(path), Path(path))
+    return list(once.values())
 
 
 def read_file(path):
@@ -80,7 +91,7 @@ def parse_row(path, line, header, fields):
     values = dict(zip(header, fields, strict=True))
     row = {name: parse_value(path, line, name, values[name].strip()) for name in COLUMNS}
     check_row(path, line, row)
-    return row | {"file": path.name}
+    return row
 
 
 def parse_value(path, line, column, text):

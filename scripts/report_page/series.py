@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from .columns import PASSES, PROBLEM, PROVENANCE, SCHEDULES, VARIANT
-from .labels import describe_all, plural, variant, wrap
+from .labels import describe_all, plural, unique_labels, variant, wrap
 
 # What stands in for a column that changes along with the axis.
 FOLLOWS_AXIS = {
@@ -86,14 +86,6 @@ def agreeing_columns(axis):
     replacement = FOLLOWS_AXIS[axis]
     problem = [name for column in PROBLEM for name in replacement.get(column, [column])]
     return [*problem, *(column for column in PROVENANCE if column not in ("world", "transport"))]
-
-
-def unique_labels(labels):
-    """Shortened values may coincide; panels are told apart by their label, so number those."""
-    return [
-        label if labels.count(label) == 1 else f"{label} ({labels[:i].count(label) + 1})"
-        for i, label in enumerate(labels)
-    ]
 
 
 def shared_lines(agree, varying, same_provenance, row):

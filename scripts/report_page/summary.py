@@ -5,10 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .columns import PROBLEM, PROVENANCE, WORLDS
-from .labels import describe_all, plural, seconds, shorten, tokens
+from .labels import describe_all, listed, plural, seconds, shorten, tokens, unique_labels
 
 # What schedules must have in common to be compared.
 ALIKE = [*PROBLEM, *PROVENANCE, "ranks_per_node"]
+
+
+MOST_NAMED = 6  # machines or clusters
 
 
 @dataclass(frozen=True)
@@ -32,27 +35,36 @@ def fastest(rows):
 
 
 def fastest_in_world(rows):
-    varying = [
-        name
-        for name in ALIKE
-        if rows[name].nunique(dropna=False) > 1 and name != "sequence_length"
+    place = [name for name in ALIKE if name != "sequence_length"]
+    varying = [name for name in place if rows[name].nunique(dropna=False) > 1]
+    races = [races_at(group) for _, group in rows.groupby(place, dropna=False, sort=True)]
+    races = [at_place for at_place in races if at_place]
+    labels = unique_labels([describe_all(varying, at_place[0].iloc[0]) for at_place in races])
+    for label, at_place in zip(labels, races, strict=True):
+        yield from (fastest_of(race, label) for race in at_place)
+
+
+def races_at(rows):
+    """Of each length at which there are several, the schedules' best rows, the fastest first."""
+    best = [
+        group.sort_values("median_s").drop_duplicates("schedule")
+        for _, group in rows.groupby("sequence_length")
     ]
-    for _, group in rows.groupby(ALIKE, dropna=False, sort=True):
-        best = group.sort_values("median_s").drop_duplicates("schedule")
-        if len(best) < 2:
-            continue
-        first, second = best.iloc[0], best.iloc[1]
-        clear = bool(first["p90_s"] < second["p10_s"])  # false where either was not measured
-        yield Fastest(
-            first["world"],
-            first["pass"],
-            describe_all(varying, first),
-            int(first["sequence_length"]),
-            first["schedule"],
-            second["schedule"],
-            second["median_s"] / first["median_s"],
-            clear,
-        )
+    return [race for race in best if len(race) > 1]
+
+
+def fastest_of(race, place):
+    first, second = race.iloc[0], race.iloc[1]
+    return Fastest(
+        first["world"],
+        first["pass"],
+        place,
+        int(first["sequence_length"]),
+        first["schedule"],
+        second["schedule"],
+        second["median_s"] / first["median_s"],
+        bool(first["p90_s"] < second["p10_s"]),  # false where either was not measured
+    )
 
 
 def sentences(rows, found, notes):
@@ -72,13 +84,18 @@ def counts(rows):
 
 def worlds(rows):
     for world, group in rows[rows["status"] == "ok"].groupby("world"):
-        machines = " and ".join(sorted(set(group["machine"])))
-        transports = ", ".join(sorted(set(group["transport"]) - {""}))
+        clusters = sorted(set(group["cluster"]) - {""})
+        where = [shorten(name) for name in clusters or sorted(set(group["machine"]))]
+        if len(where) > MOST_NAMED:
+            where = [plural(len(where), "cluster" if clusters else "machine")]
+        transports = ", ".join(sorted(set(group["transport"]) - {"", world}))
         hops = " and ".join(sorted(set(group["hop"]) - {""}))
-        yield (
-            f"{plural(len(group), 'row')} {WORLDS[world]}: {machines}, transport {transports}"
-            + (f", hop by {hops}." if hops else ".")
-        )
+        parts = [
+            listed(where),
+            transports and f"transport {transports}",
+            hops and f"hop by {hops}",
+        ]
+        yield f"{plural(len(group), 'row')} {WORLDS[world]}: {', '.join(filter(None, parts))}."
 
 
 def winners(found):

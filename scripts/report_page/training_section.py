@@ -8,8 +8,8 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from .charts import THEMES, VEGA_LITE
-from .labels import tokens
+from .charts import PAPER, VEGA_LITE
+from .labels import tails, tokens
 from .markup import scrolled_table, world_badge
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F"]
@@ -20,8 +20,8 @@ def names(runs):
     """Of each run, what tells it from the others."""
     plain = [run.name() for run in runs]
     return [
-        f"{name} ({run.path.stem})" if plain.count(name) > 1 else name
-        for name, run in zip(plain, runs, strict=True)
+        f"{name} ({file})" if plain.count(name) > 1 else name
+        for name, file in zip(plain, tails(run.path for run in runs), strict=True)
     ]
 
 
@@ -56,7 +56,7 @@ def picture(runs):
         ),
     )
     return vl_convert.vegalite_to_svg(
-        chart.to_dict(), vl_version=VEGA_LITE, config=THEMES["light"]
+        chart.to_dict(), vl_version=VEGA_LITE, config=PAPER
     )
 
 
@@ -66,7 +66,7 @@ COLUMNS = {
     "steps": lambda name, run: f"{len(run.steps)}",
     "first loss": lambda name, run: f"{run.steps[0]['loss']:.4f}",
     "last loss": lambda name, run: f"{run.steps[-1]['loss']:.4f}",
-    "off one rank's by at most": lambda name, run: (
+    "largest relative difference from one rank": lambda name, run: (
         f"{run.largest_difference():.1e}" if run.compared() else ""
     ),
     "tokens/s (median)": lambda name, run: (
@@ -97,7 +97,7 @@ def section(runs):
     return (
         '<section id="training"><h2>Training</h2><p>A small transformer learns a text by bytes, its '
         "sequence sharded: the same losses as on one rank, but for the order of sums. The choice of "
-        f"rows does not apply.</p><figure><figcaption>{world_badge('host')}</figcaption>"
+        f'rows does not apply.</p><figure class="static"><figcaption>{world_badge("host")}</figcaption>'
         f'<div class="chart">{picture(runs)}</div></figure>{scrolled_table(head, body)}</section>'
     )
 

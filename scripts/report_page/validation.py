@@ -11,6 +11,7 @@ COLUMNS = (
     "system figure row metric published simulated naive error naive_error mark reason commit table"
 ).split()
 NUMBERS = ("published", "simulated", "naive", "error", "naive_error")
+MODELS = {"simulated": "error", "naive": "naive_error"}  # and the columns of their errors
 ANCHOR = "calibration"
 
 
@@ -24,6 +25,19 @@ class Table:
 
     def predicted(self):
         return [figure for figure in self.figures if figure["mark"] != ANCHOR]
+
+    def absolute(self):
+        """Whether its errors are differences, as of ratios and shares; the file has no column for it."""
+        return self.misfit(absolute=True) < self.misfit(absolute=False)
+
+    def misfit(self, absolute):
+        """How far its errors, in parts of what they are relative to, are from the differences."""
+        return sum(
+            abs(figure[error] * (1 if absolute else abs(published)) - (figure[model] - published))
+            for figure in self.figures
+            for published in [figure["published"]]
+            for model, error in MODELS.items()
+        )
 
 
 def read_validation(path):

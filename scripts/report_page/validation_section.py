@@ -7,23 +7,23 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from .charts import THEMES, VEGA_LITE
+from .charts import PAPER, VEGA_LITE
 from .labels import plural
 from .markup import scrolled_table, world_badge
 from .validation import NUMBERS
 
 MODELS = {"simulated": "#D55E00", "naive": "#7F7F7F"}
-SHOWN = {
-    "system": "system",
-    "figure": "figure",
+SHOWN = {  # what matters first: a page may be too narrow for all
     "row": "row",
     "metric": "metric",
     "published": "published",
     "simulated": "simulated",
-    "naive": "naive model",
     "error": "error",
-    "naive_error": "naive error",
+    "naive": "naive model",
+    "naive_error": "its error",
     "mark": "mark",
+    "system": "system",
+    "figure": "figure",
 }
 
 
@@ -59,7 +59,7 @@ def picture(tables):
         ),
     )
     return vl_convert.vegalite_to_svg(
-        chart.to_dict(), vl_version=VEGA_LITE, config=THEMES["light"]
+        chart.to_dict(), vl_version=VEGA_LITE, config=PAPER
     )
 
 
@@ -68,7 +68,7 @@ def section(tables):
     if not tables:
         return ""
     figure = (
-        f'<figure><figcaption>{world_badge("simulated")}</figcaption>'
+        f'<figure class="static"><figcaption>{world_badge("simulated")}</figcaption>'
         f'<div class="chart">{picture(tables)}</div></figure>'
     )
     return (
@@ -76,7 +76,7 @@ def section(tables):
         "projects have published, beside what virtual time says of the same runs, and beside a naive "
         "model: links at their peak, no contention, nothing for merging or launching. A calibration "
         "is an anchor, which says how fast kernels are and is not predicted; a fit had the table in "
-        "view. Nothing here was measured on this machine, and the choice of rows does not apply.</p>"
+        "view. Errors in per cent are relative, the others differences of ratios and shares. Nothing here was measured on this machine, and the choice of rows does not apply.</p>"
         + figure
         + "".join(details(table) for table in tables)
         + "</section>"
@@ -85,9 +85,10 @@ def section(tables):
 
 def details(table):
     columns = [name for name in SHOWN if any(figure[name] != "" for figure in table.figures)]
+    error = error_format(table)
     head = "".join(f"<th>{SHOWN[name]}</th>" for name in columns)
     body = "".join(
-        "<tr>" + "".join(cell(name, figure[name]) for name in columns) + "</tr>"
+        "<tr>" + "".join(cell(name, figure[name], error) for name in columns) + "</tr>"
         for figure in table.figures
     )
     shown = scrolled_table(head, body)
@@ -100,6 +101,7 @@ def details(table):
 
 def scores(table):
     predicted = table.predicted()
+    form = error_format(table)
     parts = []
     if predicted:
         ours, naive = (
@@ -108,8 +110,8 @@ def scores(table):
         )
         largest = max((figure["error"] for figure in predicted), key=abs)
         parts.append(
-            f"{plural(len(predicted), 'prediction')}, mean error {ours:.1%}, largest {largest:+.1%}; "
-            f"of the naive model {naive:.1%} on average"
+            f"{plural(len(predicted), 'prediction')}, mean error {ours:{form}}, largest "
+            f"{largest:+{form}}; of the naive model {naive:{form}} on average"
         )
     anchors = len(table.figures) - len(predicted)
     if anchors:
@@ -117,6 +119,11 @@ def scores(table):
     if table.omitted:
         parts.append(f"{plural(len(table.omitted), 'row')} not predicted")
     return "; ".join(parts)
+
+
+def error_format(table):
+    """Differences are of shares, or of ratios: per cent would say that they are relative."""
+    return ".3f" if table.absolute() else ".1%"
 
 
 def omissions(table):
@@ -129,9 +136,9 @@ def omissions(table):
     return f"<ul>{items}</ul>" if items else ""
 
 
-def cell(name, value):
+def cell(name, value, error):
     if name in ("error", "naive_error"):
-        return f'<td class="number">{value:+.1%}</td>'
+        return f'<td class="number">{value:+{error}}</td>'
     if name in NUMBERS:
         return f'<td class="number">{value:.4g}</td>'
     return f"<td>{escape(value)}</td>"

@@ -91,15 +91,30 @@ TEST_F(CliProcessesTest, PretendedNodesCountTheirBytes) {
   EXPECT_NE(rows[0][column("inter_node_bytes_per_rank")], "0");
 }
 
-TEST_F(CliProcessesTest, MeasuringWhatMessagesCostIsNoPartOfAPoint) {
+TEST_F(CliProcessesTest, MeasuringWhatMessagesCostIsNoPartOfAPointAndIsStored) {
   use(4);
   const Outcome outcome =
       tiny({"--transport", "mpi", "--schedule", "usp", "--ranks", "4", "--ranks-per-node", "2",
-            "--all-to-all", "automatic", "--point-timeout", "1", "--csv", path("a.csv")});
+            "--placement", "ring_inner", "--all-to-all", "automatic", "--point-timeout", "1",
+            "--csv", path("a.csv")});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("automatic: mpi, 2 groups of 2 ranks on 2 nodes of 1: "));
+  EXPECT_THAT(text("a.costs.json"), HasSubstr("\"groups\": 2"));
   const std::vector<Cells> rows = read_csv(path("a.csv"));  // links alone take a second
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0][column("status")], "ok");
+}
+
+TEST_F(CliProcessesTest, PrimitivesStoreWhatAnAutomaticAllToAllGoesBy) {
+  use(2);
+  const auto time = [&](const char* primitive) {
+    return run({"primitives", "--transport", "mpi", "--bytes", "4Ki", "--costs", path("a.json"),
+                "--primitive", primitive});
+  };
+  EXPECT_EQ(time("all_to_all_direct").status, 0);
+  EXPECT_EQ(text("a.json"), "");  // nothing went by them
+  EXPECT_EQ(time("all_to_all_automatic").status, 0);
+  EXPECT_THAT(text("a.json"), HasSubstr("\"intra_node\""));
 }
 
 TEST_F(CliProcessesTest, PointsThatProcessesCannotRunAreRows) {
@@ -123,7 +138,9 @@ TEST_F(CliProcessesTest, TheFirstSpeaksForAll) {
   const Outcome version = run({"--version"});
   EXPECT_EQ(version.status, 0);
   EXPECT_EQ(occurrences(version.out, "ringspan"), 1) << version.out;
-  EXPECT_EQ(occurrences(run({"info"}).out, "transports"), 1);
+  const std::string info = run({"info"}).out;
+  EXPECT_EQ(occurrences(info, "transports"), 1);
+  EXPECT_THAT(info, HasSubstr("local rank 3 of 4"));
 }
 
 TEST_F(CliProcessesTest, ResumeMeasuresOnlyWhatIsMissing) {

@@ -38,9 +38,9 @@ class CostsFileTest : public testing::Test {
 TEST_F(CostsFileTest, HoldsOneEntryForTheSameRanks) {
   ProbedCosts changed = kSlowNetwork, others = kSlowNetwork;
   changed.costs.inter_node.latency = 7e-5;
-  others.nodes = 2;
+  others.groups = 2;
   for (const ProbedCosts& probed : {kSlowNetwork, others, changed}) store_costs(file_, probed);
-  EXPECT_THAT(text(), AllOf(HasSubstr("\"nodes\": 2"), HasSubstr("\"nodes\": 3"),
+  EXPECT_THAT(text(), AllOf(HasSubstr("\"groups\": 1"), HasSubstr("\"groups\": 2"),
                             HasSubstr("\"latency_s\": 5e-05"), HasSubstr("\"latency_s\": 7e-05")));
   store_costs(file_, kSlowNetwork);
   EXPECT_THAT(text(), Not(HasSubstr("\"latency_s\": 7e-05")));

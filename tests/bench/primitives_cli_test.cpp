@@ -56,6 +56,14 @@ TEST_F(PrimitivesCliTest, WritesARowPerPrimitiveAndSize) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1 + 2 * (2 + 2 + 1));
 }
 
+TEST_F(PrimitivesCliTest, AFileOfCostsThatHoldsSomethingElseIsRefusedAtOnce) {
+  write("costs.json", "mine");
+  const Outcome outcome = primitives({"--bytes", "4Ki", "--costs", path("costs.json")});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("holds no list of costs"));
+}
+
 TEST_F(PrimitivesCliTest, ARefusedPrimitiveIsARowAmongOthers) {
   const Outcome outcome =
       primitives({"--format", "csv", "--ranks", "3", "--inner-ring", "2", "--bytes", "4Ki",

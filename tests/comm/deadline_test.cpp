@@ -72,7 +72,7 @@ TEST(DeadlineTest, NamesTheSilentRankBehindAChainOfWaits) {
     comm.post("chain", sends, {}).wait();
   };
   const auto error = failure_of({.ranks = 4, .deadline = 0.05}, [&](const Communicator& comm) {
-    if (comm.rank() == 0) return stay_silent(failed, std::chrono::milliseconds(400));
+    if (comm.rank() == 0) return stay_silent(failed, std::chrono::milliseconds(1500));
     EXPECT_THROW(chain(comm), Error);
     failed = true;
   });
@@ -96,6 +96,28 @@ TEST(DeadlineTest, BlamesTheSilentOneOfTwoPeers) {
   ASSERT_TRUE(error);
   if (test::process().rank == 2) return;  // slept until after the others had left
   EXPECT_EQ(error->kind(), ErrorKind::timeout) << error->what();
+  EXPECT_EQ(error->where().peer, 2) << error->what();
+}
+
+// Rank 2 gives up first, for the others have waited for others before. It has to know that rank 1
+// has posted what rank 0 waits for, in a group made before many others.
+TEST(DeadlineTest, BlamesTheSameRankHoweverManyGroupsThereAre) {
+  test::not_on_gpus("a stream waits for all that was posted before");
+  const auto error = failure_of({.ranks = 3, .deadline = 0.3}, [](const Communicator& comm) {
+    const int rank = comm.rank();
+    const Communicator first_two = comm.split(rank / 2, 0), outer = comm.split(rank % 2, 0);
+    for (int i = 0; i < 60; ++i) comm.split(0, 0);
+    const Buffer buffer = comm.device().allocate(8), other = comm.device().allocate(8);
+    Recv of_peer[] = {{1 - rank / 2 - rank % 2, whole(buffer)}};  // of the other one of two
+    Recv of_last[] = {{rank == 0 ? 1 : 2, whole(other)}};         // rank 2, as the group counts
+    Request first, second;
+    if (rank == 0) first = outer.post("outer", {}, of_last);
+    if (rank < 2) second = first_two.post("first_two", {}, of_peer);
+    if (rank == 0) second.wait();
+    if (rank == 1) comm.post("world", {}, of_last).wait();
+    if (rank == 2) outer.post("outer", {}, of_peer).wait();
+  });
+  ASSERT_TRUE(error);
   EXPECT_EQ(error->where().peer, 2) << error->what();
 }
 

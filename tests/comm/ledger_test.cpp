@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -47,6 +48,42 @@ TEST(LedgerTest, CatchesAReversedOrderAcrossGroupsAndNamesBothOperations) {
   EXPECT_TRUE(named || message.find("no operation yet") != std::string::npos) << message;
   // Without the ledger some would not mind; NCCL has one order for all groups.
   EXPECT_EQ(failure_of(options(2, false), reverse_order).has_value(), test::on_gpus());
+}
+
+/// The exchanges of two blocks, and once more in the order of a backward pass that computes them
+/// anew: the last first, but on rank 2.
+void replay_blocks(const Communicator& comm, const Communicator (&groups)[2]) {
+  const Buffer buffer = comm.device().allocate(2 * 8 * comm.size());
+  const auto exchange = [&](int block) {
+    std::vector<Send> sends;
+    std::vector<Recv> recvs;
+    for (int peer = 0; peer < comm.size(); ++peer) {
+      sends.push_back({peer, slice(buffer, 8 * peer, 8)});
+      recvs.push_back({peer, slice(buffer, 8 * (comm.size() + peer), 8)});
+    }
+    groups[block].post(concat("block ", block), sends, recvs).wait();
+  };
+  for (const int block : {0, 1}) exchange(block);
+  const int first = comm.rank() == 2 ? 0 : 1;
+  for (const int block : {first, 1 - first}) exchange(block);
+}
+
+TEST(LedgerTest, CatchesARankThatReplaysTwoBlocksInTheOtherOrder) {
+  for (const bool own_groups : {false, true}) {
+    const auto start = std::chrono::steady_clock::now();
+    LaunchOptions checked = options(4, true);
+    if (own_groups) checked.deadline = 3;  // where halves never meet, all wait for each other
+    const auto error = failure_of(checked, [&](const Communicator& comm) {
+      const auto group = [&] { return own_groups ? comm.split(0, comm.rank()) : comm; };
+      const Communicator groups[] = {group(), group()};
+      replay_blocks(comm, groups);
+    });
+    ASSERT_TRUE(error);
+    const std::string message = error->what();
+    for (const char* name : {"block 0", "block 1", "rank 2"})
+      EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15)) << message;
+  }
 }
 
 TEST(LedgerTest, CatchesHalvesOfAMessageInDifferentOperations) {

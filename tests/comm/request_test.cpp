@@ -81,6 +81,49 @@ TEST(RequestTest, PoisonsTheWorldWhenOverwritten) {
   EXPECT_EQ(error->where().peer, 1);
 }
 
+// Long ones, which no network takes before they are received.
+constexpr std::int64_t kLong = 8 << 20;  // bytes
+
+Request start_send(const Communicator& comm, const Buffer& from) {
+  Send sends[] = {{1, whole(from)}};
+  return comm.post("send", sends, {});
+}
+
+TEST(RequestTest, OfThreeSendsWhoseHandlesAreOverwrittenTheFirstIsReported) {
+  const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    if (comm.rank() == 1) {
+      for (;;) comm.device().poll();  // until the failure is heard of
+    }
+    const Buffer buffer = comm.device().allocate(kLong);
+    Request send = start_send(comm, buffer);
+    for (int i = 0; i < 2; ++i) send = start_send(comm, buffer);
+    send.wait();
+    ADD_FAILURE() << "waited for the last of three";
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where().peer, 0);
+  EXPECT_STREQ(error->what(), "rank 0 dropped the pending request of operation 0, send");
+}
+
+TEST(RequestTest, ThreeSendsArriveWhoeverIsWaitedForFirst) {
+  launch({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
+    std::vector<Request> requests;
+    std::vector<Slice> slices;
+    for (int i = 0; i < 3; ++i) {
+      slices.push_back(whole(comm.device().allocate(kLong)));
+      if (comm.rank() == 0) {
+        test::write_pattern(slices.back(), 0, 1, i);
+        requests.push_back(start_send(comm, slices.back().buffer));
+      } else {
+        Recv recvs[] = {{0, slices.back()}};
+        requests.push_back(comm.post("send", {}, recvs));
+      }
+    }
+    for (const int i : {2, 0, 1}) requests[i].wait();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(test::has_pattern(slices[i], 0, 1, i));
+  });
+}
+
 TEST(RequestTest, LetsTheExceptionThatDroppedItBeTheCause) {
   const auto error = failure_of({.ranks = 2, .deadline = 20}, [](const Communicator& comm) {
     Request hop = wait_in_vain(comm);

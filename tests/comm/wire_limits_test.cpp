@@ -6,16 +6,8 @@
 
 #include "comm/collectives.hpp"
 #include "comm/transports/processes/agreement.hpp"
-#include "comm/transports/processes/launch.hpp"
 #include "comm/transports/processes/parts.hpp"
-#include "tests/comm/forwarding_wire.hpp"
-#include "tests/comm/transport_under_test.hpp"
-#ifdef RINGSPAN_MPI
-#include "comm/transports/mpi/mpi_wire.hpp"
-#endif
-#ifdef RINGSPAN_UCX
-#include "comm/transports/ucx/ucx_wire.hpp"
-#endif
+#include "tests/comm/wire_under_test.hpp"
 
 namespace ringspan::comm {
 namespace wire_limits_test {
@@ -90,34 +82,12 @@ class NarrowWire final : public test::ForwardingWire {
   const std::int64_t tags_;
 };
 
-std::unique_ptr<processes::Wire> make_wire(const Bootstrap& bootstrap, double deadline) {
-#ifdef RINGSPAN_MPI
-  if (test::transport() == "mpi") {
-    auto& session = mpi::Session::instance(deadline);
-    return mpi::make_mpi_wire(session, session.tags(), bootstrap, deadline);
-  }
-#endif
-#ifdef RINGSPAN_UCX
-  if (test::transport() == "ucx") return ucx::make_ucx_wire(bootstrap, deadline);
-#endif
-  throw Error(ErrorKind::not_available, concat("no wire of ", test::transport()));
-}
-
-class WireLimitsTest : public testing::Test {
+class WireLimitsTest : public test::WireTest {
  protected:
-  void SetUp() override {
-    const Backend& tested = backend(test::transport());
-    const bool has_wire = tested.process && tested.world == "host";  // GPUs share memory instead
-    if (!has_wire) GTEST_SKIP() << "only between processes";
-  }
-
-  static int ranks(int most) { return std::min(most, test::process().size); }
-
   static void launch(const LaunchOptions& options, std::int64_t tags, const RankFunction& body) {
-    processes::launch(options, body, processes::bootstrap_of(test::transport(), options),
-                      [tags](const Bootstrap& bootstrap, double deadline) {
-                        return std::make_unique<NarrowWire>(make_wire(bootstrap, deadline), tags);
-                      });
+    WireTest::launch(options, body, [tags](std::unique_ptr<processes::Wire> wire) {
+      return std::make_unique<NarrowWire>(std::move(wire), tags);
+    });
   }
 };
 

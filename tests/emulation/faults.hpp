@@ -9,6 +9,7 @@ extern "C" {
 ///   asyncError        what ncclCommGetAsyncError tells of a communicator
 ///   killed            the process is killed as it asks for that
 ///   eventClock        the time between two events is longer by that many percent
+///   streamDelay       whatever is queued begins up to that many microseconds late, on every stream
 ///   peerAccess        a GPU does not reach another's memory (status: any)
 ///   ncclVersion       what ncclGetVersion tells, driverVersion likewise
 void emulation_fail(const char* call, int skip, int times, int status);

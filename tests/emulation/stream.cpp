@@ -5,6 +5,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -27,6 +29,16 @@ Queues& queues() {
 }
 
 std::atomic<long> streams{0};
+
+// Up to so many microseconds, on each stream by other times, alike in every run.
+void be_late(std::minstd_rand& random) {
+  static const char* const text = std::getenv("RINGSPAN_EMULATED_STREAM_DELAY");
+  static const int always = text ? std::atoi(text) : 0;
+  const int injected = emulation_injected("streamDelay"), longest = injected ? injected : always;
+  if (longest > 0)
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(std::uniform_int_distribution(0, longest)(random)));
+}
 
 }  // namespace
 
@@ -76,12 +88,15 @@ void Queue::close() {
 }
 
 void Queue::run() {
+  static std::atomic<unsigned> streams_so_far{0};
+  std::minstd_rand random(++streams_so_far);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return closed_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
     std::function<void()> task = std::move(tasks_.front());
     lock.unlock();
+    be_late(random);
     task();
     task = {};
     lock.lock();

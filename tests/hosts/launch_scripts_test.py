@@ -130,14 +130,25 @@ class LaunchScriptsTest(unittest.TestCase):
         job = {"CUDA_VISIBLE_DEVICES": "6,7", "SLURM_LOCALID": "1"}
         self.assertEqual(self.script("bind_rank", *show, **job).stdout, "7\n")
 
-    def test_without_gpus_the_binding_of_the_launcher_stays(self):
-        self.play("nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
-        show = ("sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-none}; taskset -cp $$")
+    def assert_the_binding_of_the_launcher_stays(self, gpus: str, **variables: str):
+        show = ("sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-not set}; taskset -cp $$")
         core = min(os.sched_getaffinity(0))
         command = ["taskset", "-c", str(core), SCRIPTS / "bind_rank", *show]
-        variables = self.environment | {"SLURM_LOCALID": "1"}
+        variables = self.environment | {"SLURM_LOCALID": "1"} | variables
         run = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=20)
-        self.assertRegex(run.stdout, rf"^none\npid \d+'s current affinity list: {core}\n$")
+        self.assertRegex(run.stdout, rf"^{gpus}\npid \d+'s current affinity list: {core}\n$")
+        self.assertEqual(run.stderr, "")
+
+    def test_without_gpus_the_binding_of_the_launcher_stays(self):
+        for body in ("echo 'NVIDIA-SMI has failed'; exit 9", "echo 'No devices were found'", ":"):
+            with self.subTest(body=body):
+                self.play("nvidia-smi", body)
+                self.assert_the_binding_of_the_launcher_stays("not set")
+
+    def test_a_job_without_gpus_takes_none_of_those_that_the_node_has(self):
+        self.play_gpus(["?"] * 2)
+        self.assert_the_binding_of_the_launcher_stays("", CUDA_VISIBLE_DEVICES="")
+        self.assert_the_binding_of_the_launcher_stays("-1", CUDA_VISIBLE_DEVICES="-1")
 
     def test_bad_input_gives_one_line_that_names_the_script(self):
         self.play_mpirun()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ringspan` refuses on several hosts for want of memory, of which each rank has a host's: argument 1 is the
-command."""
+"""What `ringspan` refuses on several hosts: for want of memory, of which each rank has a host's, or of a rank.
+Argument 1 is the command."""
 
 import os
 import re
@@ -47,6 +47,13 @@ class RefusalsTest(unittest.TestCase):
             self.assertRegex(text, r"(?m)^ringspan: --compare: .* take")
             self.assertRegex(text, LACKS)
             self.assertIn("exists", train(int(huge * 0.25 * has / needed)))
+
+    def test_a_launch_in_which_a_rank_of_one_host_does_not_come(self):
+        come = f"[ $OMPI_COMM_WORLD_RANK = 3 ] && exec sleep 8; RINGSPAN_TIMEOUT_S=1 exec {RINGSPAN} info"
+        command = [HOSTS, "--hosts", "2", "--per-host", "2", "--", "sh", "-c", come]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertRegex(run.stderr, r"ringspan: launch: no sign of local rank 1 of host host1 within")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def open_page(browser):
 
     def open_file(path, **options):
         context = browser.new_context(
-            offline=True, viewport={"width": 1400, "height": 1000}, **options
+            offline=True, **{"viewport": {"width": 1400, "height": 1000}} | options
         )
         contexts.append(context)
         page = context.new_page()

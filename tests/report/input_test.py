@@ -7,6 +7,7 @@ import xml.etree.ElementTree as xml
 import pytest
 import synthetic_rows
 from conftest import MARKS, report, run_report
+from report_page import summary
 from report_page.read_rows import read_rows
 
 
@@ -110,6 +111,17 @@ def test_a_file_given_twice_is_read_once(tmp_path, good):
     beside = f"{tmp_path}/./good.csv"
     rows = read_rows([str(good), str(other), beside, str(tmp_path / "link.csv")])
     assert list(rows["file"]) == 54 * ["good.csv"] + ["other.csv"]
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    places = ["x/deep/sweep.csv", "y/deep/sweep.csv", "other.csv", "z/sweep.csv"]
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        synthetic_rows.write(tmp_path / place, [synthetic_rows.row()])
+    rows = read_rows([tmp_path / place for place in places])
+    assert list(rows["file"]) == ["x/deep/sweep.csv", "y/deep/sweep.csv", "other.csv", "z/sweep.csv"]
+    assert next(summary.counts(rows)).startswith("4 rows from 4 files")
+    assert len(summary.provenance(rows)) == 4
 
 
 def test_a_missing_column_is_named(tmp_path, good):

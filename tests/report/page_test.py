@@ -123,6 +123,7 @@ def test_all_schedules_have_marks_that_are_seen_and_a_whole_legend(tmp_path, ope
             })""",
         ):
             assert width > 4 and height > 4, name
+    expect_whole_texts(open_page(tmp_path / "report.html", viewport={"width": 400, "height": 800}))
 
 
 def expect_whole_texts(page):

@@ -2,10 +2,11 @@
 """How rows become lines, and what the summary says of them."""
 
 from collections import Counter
+from dataclasses import replace
 
 import conftest  # noqa: F401  (finds the package)
 import synthetic_rows
-from report_page import summary
+from report_page import markup, summary
 from report_page.figures import HEADS, LENGTH, RANKS, WEAK
 from report_page.labels import seconds
 from report_page.read_rows import read_rows
@@ -174,6 +175,25 @@ def test_shortened_masks_keep_their_panels_apart(tmp_path):
     assert len(set(panels(draw(rows, "host", LENGTH, "median_s")))) == 2
 
 
+def test_places_that_shorten_alike_stay_rows_of_their_own(tmp_path):
+    masks = [
+        "documents:" + ",".join(["64"] * 20 + [middle] + ["64"] * 20) for middle in ("128", "256")
+    ]
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row(name, 2, length, mask=mask)
+            for mask in masks
+            for length in (1024, 2048)
+            for name in ("ring", "zigzag")
+        ],
+    )
+    found = summary.fastest(rows)
+    places = Counter(point.place for point in found)
+    assert list(places.values()) == [2, 2] and all("documents:64" in place for place in places)
+    assert markup.fastest_table(found).count("<tr>") == 1 + len(masks)
+
+
 def test_the_fastest_schedule_is_named_and_a_close_race_is_left_open(tmp_path):
     rows, _ = prepared(
         tmp_path,
@@ -192,6 +212,8 @@ def test_the_fastest_schedule_is_named_and_a_close_race_is_left_open(tmp_path):
         True,
     )
     assert (close.schedule, close.clear) == ("zigzag", False)
+    assert "2.00× before ring" in markup.fastest_cell(clear)
+    assert "&lt; 1.01× before ring" in markup.fastest_cell(replace(clear, ratio=1.001))
     text = " ".join(summary.sentences(rows, [clear, close], []))
     assert "of 2 points on several ranks: zigzag at 1, too close to call at 1." in text
     assert "2Ki tokens on 2 ranks, causal: from 1.9 s (zigzag) to 2 s (ring)" in text
@@ -204,6 +226,23 @@ def test_schedules_on_other_nodes_do_not_race(tmp_path):
     )
     assert not summary.fastest(rows)
     assert not any(text.startswith("Longest") for text in summary.sentences(rows, [], notes))
+
+
+def test_simulated_rows_are_of_clusters_and_words_are_said_once(tmp_path):
+    simulated = {"world": "simulated", "transport": "simulated", "machine": "simulated"}
+    rows, _ = prepared(
+        tmp_path,
+        [
+            row("ring", 2, length, cluster=cluster, device="simulated", **simulated)
+            for cluster in ("h800", "a100", "b200")
+            for length in (1024, 2048)
+        ],
+    )
+    assert list(summary.worlds(rows)) == [
+        "6 rows simulated, not measured: a100, b200 and h800, hop by copy."
+    ]
+    shared = draw(rows, "simulated", LENGTH, "median_s").shared
+    assert shared[0] == "simulated · commit synthetic · cpu kernel · hop by copy"
 
 
 def test_times_are_rounded_before_their_unit_is_chosen():

@@ -81,8 +81,10 @@ def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
     done = report(rows, "-o", page, "--trace", trace, "--svg", tmp_path / "pictures")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "pictures/timeline.h800.svg").read_text() == draw(Trace(trace))
-    opened = open_page(page)
+    opened = open_page(page, viewport={"width": 1200, "height": 800})
     assert opened.locator("#timeline svg").count() == 1
+    frame = opened.locator("#timeline .scroll")
+    assert frame.evaluate("(one) => one.scrollWidth <= one.clientWidth")  # all of it is seen
     assert "simulated, not measured" in opened.locator("#timeline figcaption").inner_text()
 
 

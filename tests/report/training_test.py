@@ -2,11 +2,13 @@
 """Training in the report: a line for each run, the same on one rank beside it, and what is refused."""
 
 import csv
+from html import escape
 
 import pytest
 import synthetic_rows
 from conftest import report
 from report_page.training import ABOUT, NUMBERS, Training
+from report_page.training_section import names
 
 RUN = {
     "machine": "synthetic-machine",
@@ -70,9 +72,40 @@ def test_the_page_and_the_pictures_have_it(tmp_path, open_page):
     assert page.locator("#training svg .mark-line path").count() == 2
     assert page.locator("#training svg .mark-symbol.role-mark path").count() == 2  # of one run
     cells = page.locator("#training tbody tr").first.locator("td").all_inner_texts()
-    assert cells[0] == "usp, ulysses=2,<ring>=2 (first)"
+    assert cells[0] == "usp, ulysses=2,<ring>=2 (first.csv)"
     assert cells[2:8] == ["2", "5.0000", "3.0000", "2.5e-01", "2,048", "3.00"]
     assert "usp, ulysses=2,&lt;ring&gt;=2" in (pictures / "training.svg").read_text()
+
+
+def test_its_picture_follows_the_page_and_no_words_lie_on_others(tmp_path, open_page):
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
+    run = write_training(tmp_path / "run.csv", [step(1, 5.0), step(2, 3.0)])
+    assert report(rows, "-o", tmp_path / "report.html", "--training", run).returncode == 0
+    page = open_page(tmp_path / "report.html", color_scheme="dark")
+    axis = page.locator("#training svg .role-axis", has_text="loss (nats")
+    title = axis.locator(".role-axis-title text").bounding_box()
+    labels = [one.bounding_box() for one in axis.locator(".role-axis-label text").all()]
+    assert labels and all(title["x"] + title["width"] < label["x"] for label in labels)
+    fill = "([text]) => getComputedStyle(text).fill"
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    paper = page.evaluate("getComputedStyle(document.querySelector('#training')).backgroundColor")
+    assert page.locator("#training svg text").evaluate_all(fill) == ink
+    assert page.locator("#training svg > rect").evaluate_all(fill) == paper
+
+
+def test_runs_of_one_file_name_are_told_apart_and_one_given_twice_is_shown_once(tmp_path):
+    paths = [tmp_path / "one" / "run.csv", tmp_path / "two" / "run.csv"]
+    for path in paths:
+        path.parent.mkdir()
+        write_training(path, [step(1, 5.0), step(2, 3.0)])
+    run = "usp, ulysses=2,<ring>=2"
+    expected = [f"{run} (one/run.csv)", f"{run} (two/run.csv)"]
+    assert names([Training(path) for path in paths]) == expected
+    rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
+    words = [word for path in [*paths, paths[0]] for word in ("--training", path)]
+    assert report(rows, "-o", tmp_path / "report.html", *words).returncode == 0
+    html = (tmp_path / "report.html").read_text()
+    assert html.count(f"<td>{escape(expected[0])}</td>") == 1
 
 
 @pytest.mark.parametrize(

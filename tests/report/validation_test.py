@@ -7,7 +7,7 @@ import pytest
 import synthetic_rows
 from conftest import SOURCE, report
 from report_page.validation import COLUMNS, read_validation
-from report_page.validation_section import scores
+from report_page.validation_section import details, scores
 
 NO_SCHEDULE = "there is no such <schedule>"
 
@@ -65,6 +65,25 @@ def test_anchors_are_no_predictions(validation):
     assert scores(rest) == "1 row not predicted"
 
 
+def test_errors_that_are_differences_are_no_per_cent(tmp_path):
+    speed_up = {"published": 0.8, "naive": 1.3, "naive_error": 0.5, "table": "speed-ups"}
+    rows = [
+        figure(2, 0.9, error=0.1, **speed_up),
+        figure(3, 0.7, error=-0.1, **speed_up),
+        figure(4, 110),
+        figure(5, 0.02, published=0, naive=0.1, error=0.02, naive_error=0.1, table="shares"),
+    ]
+    validation = write_validation(tmp_path / "v.csv", rows)
+    differences, relative, shares = read_validation(validation)
+    assert scores(differences) == (
+        "2 predictions, mean error 0.100, largest +0.100; of the naive model 0.500 on average"
+    )
+    assert "mean error 10.0%, largest +10.0%" in scores(relative)
+    assert "mean error 0.020, largest +0.020" in scores(shares)
+    assert '<td class="number">-0.100</td>' in details(differences)
+    assert '<td class="number">+10.0%</td>' in details(relative)
+
+
 def test_the_page_and_the_pictures_have_it(tmp_path, validation, open_page):
     rows = synthetic_rows.write(tmp_path / "rows.csv", [synthetic_rows.row()])
     page = tmp_path / "report.html"
@@ -76,6 +95,10 @@ def test_the_page_and_the_pictures_have_it(tmp_path, validation, open_page):
     assert "simulated, not measured" in opened.locator("#validation figcaption").inner_text()
     assert opened.locator("#validation details").count() == 2
     opened.locator("#validation summary").first.click()
+    row = opened.locator("#validation tbody tr").nth(1)
+    assert row.locator("td").all_inner_texts()[:5] == (
+        ["synthetic.csv:3", "iterations/s", "100", "90", "-10.0%"]
+    )
     assert opened.locator("#validation tbody").first.locator("tr").count() == 3
     assert opened.locator("#validation li").first.inner_text() == f"2 rows: {NO_SCHEDULE}"
 
@@ -109,3 +132,11 @@ def test_a_number_that_is_none_is_named_by_line_and_column(tmp_path):
 def test_the_report_can_show_what_is_kept(tmp_path):
     kept = read_validation(SOURCE / "results/validation/published.csv")
     assert sum(len(table.predicted()) for table in kept) > 100
+    assert {table.name for table in kept if table.absolute()} == {
+        "striped-gpu",
+        "striped-tpu",
+        "megatron-shares",
+        "usp-training",
+        "fpdt",
+        "llama3",
+    }

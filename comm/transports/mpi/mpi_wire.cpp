@@ -26,7 +26,8 @@ using processes::Wire;
 
 class MpiTransfer final : public Transfer {
  public:
-  explicit MpiTransfer(std::int64_t capacity) : capacity_(capacity) {}
+  MpiTransfer(int rank, int peer, std::int64_t capacity)
+      : rank_(rank), peer_(peer), capacity_(capacity) {}
   ~MpiTransfer() override {
     if (request_ != MPI_REQUEST_NULL) MPI_Request_free(&request_);
   }
@@ -39,7 +40,7 @@ class MpiTransfer final : public Transfer {
     MPI_Status status;
     const int code = MPI_Test(&request_, &done, &status);
     const bool truncated = is_truncation(code);
-    if (!truncated) check(code, "MPI_Test");
+    if (!truncated) check_message(code, rank_, peer_);
     if ((done || truncated) && capacity_ >= 0) {
       int bytes = 0;  // Open MPI tells how long a truncated message was, MPICH does not
       check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
@@ -54,9 +55,7 @@ class MpiTransfer final : public Transfer {
   // MPI takes back no send, and no receive that has been matched.
   bool cancel() override {
     if (request_ == MPI_REQUEST_NULL) return true;
-    int done = 0;
-    if (capacity_ >= 0) MPI_Cancel(&request_);
-    return MPI_Test(&request_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
+    return capacity_ >= 0 ? withdrawn(request_) : ended(request_);
   }
 
  private:
@@ -66,6 +65,7 @@ class MpiTransfer final : public Transfer {
     return kind == MPI_ERR_TRUNCATE;
   }
 
+  const int rank_, peer_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   const std::int64_t capacity_;  // of a receive; -1: a send
   std::int64_t received_ = 0;
@@ -78,16 +78,16 @@ class MpiWire final : public Wire {
       : session_(session),
         first_tag_(first_tag),
         tags_(tags - first_tag - 1),
+        incoming_(std::make_unique<Bytes>()),
         outgoing_(session.size()) {
     session_.use_tag(first_tag);
     receive_next_notice();
   }
 
   ~MpiWire() override {
-    MPI_Cancel(&incoming_request_);
-    MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE);
+    if (!withdrawn(incoming_request_)) static_cast<void>(incoming_.release());  // MPI may write it
     for (Outgoing& notice : outgoing_) {
-      if (is_done(notice.request)) continue;
+      if (ended(notice.request)) continue;
       MPI_Request_free(&notice.request);
       static_cast<void>(new auto(std::move(notice.bytes)));  // MPI may still read it
     }
@@ -106,7 +106,7 @@ class MpiWire final : public Wire {
 
   std::unique_ptr<Transfer> send(int to, std::int64_t tag,
                                  std::span<const std::byte> bytes) override {
-    auto transfer = std::make_unique<MpiTransfer>(-1);
+    auto transfer = std::make_unique<MpiTransfer>(rank(), to, -1);
     check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, use(tag),
                     session_.comm(), transfer->request()),
           "MPI_Isend");
@@ -115,7 +115,7 @@ class MpiWire final : public Wire {
 
   std::unique_ptr<Transfer> receive(int from, std::int64_t tag,
                                     std::span<std::byte> bytes) override {
-    auto transfer = std::make_unique<MpiTransfer>(std::ssize(bytes));
+    auto transfer = std::make_unique<MpiTransfer>(rank(), from, std::ssize(bytes));
     check(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, use(tag),
                     session_.comm(), transfer->request()),
           "MPI_Irecv");
@@ -124,7 +124,7 @@ class MpiWire final : public Wire {
 
   bool send_notice(int to, std::span<const std::byte> bytes) override {
     Outgoing& notice = outgoing_[to];
-    if (!is_done(notice.request)) return false;
+    if (!ended(notice.request)) return false;
     notice.bytes.assign(bytes.begin(), bytes.end());
     check(MPI_Isend(notice.bytes.data(), static_cast<int>(notice.bytes.size()), MPI_BYTE, to,
                     static_cast<int>(first_tag_), session_.comm(), &notice.request),
@@ -146,7 +146,7 @@ class MpiWire final : public Wire {
       check(MPI_Test(&incoming_request_, &done, &status), "MPI_Test");
       if (!done) return;
       check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-      notices_.push_back({status.MPI_SOURCE, {incoming_.begin(), incoming_.begin() + bytes}});
+      notices_.push_back({status.MPI_SOURCE, {incoming_->begin(), incoming_->begin() + bytes}});
       receive_next_notice();
     }
   }
@@ -159,25 +159,22 @@ class MpiWire final : public Wire {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  static bool is_done(MPI_Request& request) {
-    int done = 0;
-    return MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-  }
-
   int use(std::int64_t tag) {
     session_.use_tag(first_tag_ + 1 + tag);
     return static_cast<int>(first_tag_ + 1 + tag);
   }
 
   void receive_next_notice() {
-    check(MPI_Irecv(incoming_.data(), static_cast<int>(incoming_.size()), MPI_BYTE, MPI_ANY_SOURCE,
-                    static_cast<int>(first_tag_), session_.comm(), &incoming_request_),
-          "MPI_Irecv");
+    check(
+        MPI_Irecv(incoming_->data(), static_cast<int>(incoming_->size()), MPI_BYTE, MPI_ANY_SOURCE,
+                  static_cast<int>(first_tag_), session_.comm(), &incoming_request_),
+        "MPI_Irecv");
   }
 
   Session& session_;
   const std::int64_t first_tag_, tags_;
-  std::array<std::byte, kLargestNotice> incoming_;
+  using Bytes = std::array<std::byte, kLargestNotice>;
+  std::unique_ptr<Bytes> incoming_;
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::deque<Notice> notices_;
   std::vector<Outgoing> outgoing_;  // [process]

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/mpi/roll_call.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -41,6 +44,12 @@ struct Job {
   bool one_host = false;  // local ranks are then those of the world
 };
 
+std::string host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 std::vector<int> missing(const Job& job) {
   std::vector<int> ranks;
   std::error_code ignored;
@@ -60,10 +69,11 @@ void call_roll(double deadline) {
     const std::vector<int> ranks = missing(job);
     if (ranks.empty()) return;
     if (static_cast<double>(diagnosis::steady_now() - start) * 1e-9 > deadline)
-      throw Error(ErrorKind::timeout,
-                  concat("launch: no sign of ", job.one_host ? "" : "local ", "rank ",
-                         name_list(ranks), " within ", deadline, " s"),
-                  {-1, job.one_host ? ranks.front() : -1, "launch"});
+      throw Error(
+          ErrorKind::timeout,
+          concat("launch: no sign of ", job.one_host ? "" : "local ", "rank ", name_list(ranks),
+                 job.one_host ? "" : " of host " + host(), " within ", deadline, " s"),
+          {-1, job.one_host ? ranks.front() : -1, "launch"});
     idling.pause();
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/mpi/session.hpp"
 
+#include <algorithm>
 #include <climits>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,51 +27,63 @@ constexpr std::int64_t kGathersPerLaunch = 16;
 /// Messages in flight whose memory stays until they are done, for ever if need be.
 class Exchange {
  public:
-  Exchange(MPI_Comm comm, std::span<const std::byte> mine)
-      : comm_(comm), mine_(std::make_unique<std::vector<std::byte>>(mine.begin(), mine.end())) {}
-
-  ~Exchange() {
-    bool sent = true;
-    for (MPI_Request& request : sends_) sent = is_done(request) && sent;
-    for (MPI_Request& request : receives_) {
-      if (is_done(request)) continue;
-      MPI_Cancel(&request);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-    }
-    if (!sent) static_cast<void>(mine_.release());
+  Exchange(MPI_Comm comm, int size, int rank, std::span<const std::byte> mine)
+      : comm_(comm),
+        rank_(rank),
+        bytes_(mine.size()),
+        all_(std::make_unique<std::vector<std::byte>>(static_cast<std::size_t>(size) * bytes_)) {
+    std::copy(mine.begin(), mine.end(), of(rank));
   }
 
-  void receive(int from, int tag, std::byte* to) {
-    check(MPI_Irecv(to, static_cast<int>(mine_->size()), MPI_BYTE, from, tag, comm_,
+  ~Exchange() {
+    bool over = true;
+    for (MPI_Request& request : sends_) over = ended(request) && over;
+    for (MPI_Request& request : receives_) over = withdrawn(request) && over;
+    if (!over) static_cast<void>(all_.release());
+  }
+
+  void receive(int from, int tag) {
+    check(MPI_Irecv(of(from), static_cast<int>(bytes_), MPI_BYTE, from, tag, comm_,
                     &receives_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Irecv");
     from_.push_back(from);
   }
   void send(int to, int tag) {
-    check(MPI_Isend(mine_->data(), static_cast<int>(mine_->size()), MPI_BYTE, to, tag, comm_,
+    check(MPI_Isend(of(rank_), static_cast<int>(bytes_), MPI_BYTE, to, tag, comm_,
                     &sends_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Isend");
   }
 
-  /// From whom nothing has come.
+  /// From whom nothing has come. Throws peer_failed if MPI says that nothing will.
   std::vector<int> missing() {
     std::vector<int> missing;
-    for (std::size_t i = 0; i < receives_.size(); ++i)
-      if (!is_done(receives_[i])) missing.push_back(from_[i]);
+    for (std::size_t i = 0; i < receives_.size(); ++i) {
+      int done = 0;
+      check_message(MPI_Test(&receives_[i], &done, MPI_STATUS_IGNORE), rank_, from_[i]);
+      if (!done) missing.push_back(from_[i]);
+    }
     return missing;
   }
 
+  const std::vector<std::byte>& all() const { return *all_; }
+
  private:
-  static bool is_done(MPI_Request& request) {
-    int done = 0;
-    return MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-  }
+  std::byte* of(int rank) { return all_->data() + static_cast<std::size_t>(rank) * bytes_; }
 
   const MPI_Comm comm_;
-  std::unique_ptr<std::vector<std::byte>> mine_;
+  const int rank_;
+  const std::size_t bytes_;  // of a rank
+  std::unique_ptr<std::vector<std::byte>> all_;
   std::vector<int> from_;
   std::vector<MPI_Request> receives_, sends_;
 };
+
+std::string words(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return text;
+}
 
 double seconds_since(std::int64_t start) {
   return 1e-9 * static_cast<double>(diagnosis::steady_now() - start);
@@ -80,11 +92,24 @@ double seconds_since(std::int64_t start) {
 }  // namespace
 
 void check(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw Error(ErrorKind::system, concat(call, ": ", text));
+  if (code != MPI_SUCCESS) throw Error(ErrorKind::system, concat(call, ": ", words(code)));
+}
+
+void check_message(int code, int rank, int peer) {
+  if (code != MPI_SUCCESS)
+    throw Error(ErrorKind::peer_failed,
+                concat("rank ", rank, " has lost rank ", peer, ": ", words(code)), {rank, peer});
+}
+
+bool ended(MPI_Request& request) {
+  int done = 0;
+  return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
+}
+
+bool withdrawn(MPI_Request& request) {
+  if (ended(request)) return true;
+  MPI_Cancel(&request);
+  return ended(request);
 }
 
 Session& Session::instance(double deadline) {
@@ -159,11 +184,10 @@ Bootstrap Session::bootstrap() {
 void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int tag,
                          double deadline) const {
   RINGSPAN_REQUIRE(mine.size() <= INT_MAX, "bootstrap: ", mine.size(), " bytes; at most ", INT_MAX);
-  std::memcpy(all + rank_ * mine.size(), mine.data(), mine.size());
-  Exchange exchange(comm_, mine);
+  Exchange exchange(comm_, size_, rank_, mine);
   for (int i = 1; i < size_; ++i) {
     const int from = (rank_ + size_ - i) % size_;
-    exchange.receive(from, tag, all + from * mine.size());
+    exchange.receive(from, tag);
   }
   for (int i = 1; i < size_; ++i) exchange.send((rank_ + i) % size_, tag);
 
@@ -171,7 +195,10 @@ void Session::all_gather(std::span<const std::byte> mine, std::byte* all, int ta
   processes::Idling idling(true, kStartNap);
   for (;;) {
     const std::vector<int> missing = exchange.missing();
-    if (missing.empty()) return;
+    if (missing.empty()) {
+      std::copy(exchange.all().begin(), exchange.all().end(), all);
+      return;
+    }
     if (seconds_since(start) > deadline)
       throw Error(
           ErrorKind::timeout,

@@ -15,6 +15,14 @@ namespace ringspan::comm::mpi {
 /// Throws system, with MPI's own words.
 void check(int code, const char* call);
 
+/// For what MPI says of a message with a peer, whatever call says it: throws peer_failed.
+void check_message(int code, int rank, int peer);
+
+/// Whether MPI has nothing of the request any more; unlike MPI_Wait, both return at once.
+/// withdrawn() first takes back a receive, which MPI does not do once a message has met it.
+bool ended(MPI_Request& request);
+bool withdrawn(MPI_Request& request);
+
 /// MPI as this process uses it, through one communicator of its own. Initialised at the first use
 /// unless the program has done it, and then finalised at exit. MPI allows one per process.
 class Session {

@@ -45,6 +45,7 @@ Engine::Engine(std::shared_ptr<Wire> wire, const LaunchOptions& options,
 Engine::~Engine() {
   device_->on_poll({});
   if (auto* const device = dynamic_cast<cuda::CudaDevice*>(device_.get())) device->on_wait({});
+  for (auto& operation : active_) abandoned_.push_back(std::move(operation));
   for (auto& operation : abandoned_) {
     if (let_go(*operation)) continue;
     for (Direction* direction : {&operation->sends, &operation->recvs}) direction->parts.clear();
@@ -145,6 +146,7 @@ void Engine::complete(Operation& operation, const Direction& direction, Part& pa
   const bool received = &direction == &operation.recvs;
   if (received) require_agreement(operation, part);
   part.transfer.reset();
+  peers_.beat();
   if (--message.missing > 0) return;
   if (received) deliver(operation, message);
   message.slice.buffer = {};

@@ -102,8 +102,9 @@ class Engine {
   using Predicate = std::function<bool()>;
   void block(Operation& operation);
   void require_hope(Operation& operation, Patience& patience);
-  std::optional<Error> hopeless(const diagnosis::Waiting& waiting, double deadline,
+  std::optional<Error> hopeless(const diagnosis::Waiting& waiting, double longest,
                                 Patience& patience, const Predicate& over);
+  double seconds_under_way() const;
   bool had_its_chance(const diagnosis::Waiting& waiting, const Predicate& over);
   std::int64_t heartbeat_of(const diagnosis::Waiting& waiting) const;
   void look_whether_all_have_ended(Patience& patience);

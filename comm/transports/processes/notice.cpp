@@ -16,9 +16,8 @@ namespace {
 constexpr std::size_t kLongestText = 800;       // of an error; a status has shorter ones
 constexpr std::size_t kLongestOperation = 100;  // characters
 constexpr std::size_t kMostRanks = 40;
-constexpr std::size_t kMostCounts = 25;
 static_assert(kLongestText + kLongestOperation + 64 <= Wire::kLargestNotice);
-static_assert(kLongestOperation + 2 * 4 * kMostRanks + 16 * kMostCounts + 64 <=
+static_assert(kLongestOperation + 2 * 4 * kMostRanks + 16 * Status::kMostPosted + 64 <=
               Wire::kLargestNotice);
 
 class Writer {
@@ -87,6 +86,7 @@ class Reader {
 void write(Writer& to, const Question& question) {
   to.value(question.heartbeat);
   to.value(question.channel);
+  to.value(question.every_channel);
 }
 
 void write(Writer& to, const Status& status) {
@@ -100,7 +100,8 @@ void write(Writer& to, const Status& status) {
     to.text(waiting->operation, kLongestOperation);
     to.list(waiting->peers, kMostRanks);
   }
-  to.list(status.posted, kMostCounts);
+  to.list(status.posted, Status::kMostPosted);
+  to.value(status.last);
 }
 
 void write(Writer& to, const Failed& failed) {
@@ -132,6 +133,7 @@ Status read_status(Reader& from) {
     waiting.peers = from.list<int>();
   }
   status.posted = from.list<Posted>();
+  status.last = from.value<bool>();
   return status;
 }
 
@@ -159,8 +161,11 @@ Content decode(std::span<const std::byte> bytes) {
   Reader from(bytes);
   switch (from.value<std::int8_t>()) {
     case 0: {
-      const auto heartbeat = from.value<std::int64_t>();
-      return Question{heartbeat, from.value<std::int64_t>()};
+      Question question;
+      question.heartbeat = from.value<std::int64_t>();
+      question.channel = from.value<std::int64_t>();
+      question.every_channel = from.value<bool>();
+      return question;
     }
     case 1: return read_status(from);
     case 2: return read_failed(from);

@@ -19,6 +19,7 @@ namespace ringspan::comm::processes {
 struct Question {
   std::int64_t heartbeat = 0;
   std::int64_t channel = -1;
+  bool every_channel = false;  // and of all others, which the answer otherwise has room for or not
 };
 
 /// How many operations a rank has posted in a channel.
@@ -26,12 +27,15 @@ struct Posted {
   std::int64_t channel = 0, operations = 0;
 };
 
-/// The answer.
+/// The answer, or a part of it.
 struct Status {
+  static constexpr std::size_t kMostPosted = 25;  // which are encoded
+
   std::int64_t heartbeat = 0;
   bool returned = false;
   std::optional<diagnosis::Waiting> waiting;
   std::vector<Posted> posted;
+  bool last = true;  // else another part follows
 };
 
 /// The world has failed.

@@ -26,7 +26,7 @@ std::int64_t Peers::heartbeat(int rank) const {
 // Of one that does not answer, what it told earlier says nothing.
 std::optional<Waiting> Peers::waiting(int rank) const {
   if (rank == rank_) return waiting_;
-  return others_[rank].asked ? std::nullopt : others_[rank].waiting;
+  return answers(rank) ? others_[rank].waiting : std::nullopt;
 }
 
 std::int64_t Peers::posted(const Group& group, int rank) const {
@@ -45,18 +45,22 @@ void Peers::heard_of(const Channel& channel, int peer, std::int64_t sequence) {
 }
 
 void Peers::ask(const std::vector<int>& ranks, const Group* group) {
-  for (const int rank : ranks) {
-    if (rank == rank_ || others_[rank].asked) continue;
-    others_[rank].asked = true;
-    tell(rank, Question{heartbeat_, group ? group->id : -1});
-  }
-  unsent_ = true;
+  for (const int rank : ranks)
+    if (answers(rank)) ask(rank, {heartbeat_, group ? group->id : -1});
 }
 
-void Peers::ask_all(const Group* group) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < ranks_; ++rank) ranks.push_back(rank);
-  ask(ranks, group);
+// An answer that is due already may have no room for all. One that is never given is asked for
+// once.
+void Peers::ask_all() {
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (others_[rank].answers_due < 2) ask(rank, {heartbeat_, -1, true});
+}
+
+void Peers::ask(int rank, const Question& question) {
+  if (rank == rank_) return;
+  others_[rank].answers_due += 1;
+  tell(rank, question);
+  unsent_ = true;
 }
 
 bool Peers::all_answer() const {
@@ -95,26 +99,34 @@ void Peers::flush() {
   }
 }
 
-// The channel asked for, and those made last.
-Status Peers::status(std::int64_t channel) const {
-  Status status{heartbeat_, returned_, waiting_, {}};
-  const auto asked = channels_.find(channel);
-  if (asked != channels_.end()) status.posted.push_back({channel, asked->second->posted});
+// The channel asked for, those made last, and if all are asked for, the others after them.
+std::vector<Status> Peers::answer(const Question& question) const {
+  std::vector<Posted> posted;
+  const auto asked = channels_.find(question.channel);
+  if (asked != channels_.end()) posted.push_back({question.channel, asked->second->posted});
   for (auto other = channels_.rbegin(); other != channels_.rend(); ++other)
-    if (other->first != channel) status.posted.push_back({other->first, other->second->posted});
-  return status;
+    if (other->first != question.channel) posted.push_back({other->first, other->second->posted});
+  std::vector<Status> parts;
+  for (auto begin = posted.begin();
+       parts.empty() || (question.every_channel && begin != posted.end());) {
+    const auto end = begin + std::min<std::ptrdiff_t>(Status::kMostPosted, posted.end() - begin);
+    parts.push_back({heartbeat_, returned_, waiting_, {begin, end}, false});
+    begin = end;
+  }
+  parts.back().last = true;
+  return parts;
 }
 
 void Peers::take(int from, const Question& question) {
   heard_ = std::max(heard_, question.heartbeat);
-  tell(from, status(question.channel));
+  for (const Status& part : answer(question)) tell(from, part);
   unsent_ = true;
 }
 
 // A group that this rank is in, too, has its members all told.
 void Peers::take(int from, Status& status) {
   Other& other = others_[from];
-  other.asked = false;
+  if (status.last && other.answers_due > 0) other.answers_due -= 1;
   other.heartbeat = std::max(other.heartbeat, status.heartbeat);
   other.returned = status.returned;
   for (const Posted& posted : status.posted) other.posted[posted.channel] = posted.operations;

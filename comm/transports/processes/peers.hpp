@@ -37,7 +37,7 @@ class Peers final : public diagnosis::Board {
   bool returned(int rank) const override {
     return rank == rank_ ? returned_ : others_[rank].returned;
   }
-  bool answers(int rank) const override { return rank == rank_ || !others_[rank].asked; }
+  bool answers(int rank) const override { return rank == rank_ || others_[rank].answers_due == 0; }
 
   // What it tells of this rank.
   void beat() { heartbeat_ = std::max(heartbeat_, heard_) + 1; }
@@ -49,7 +49,8 @@ class Peers final : public diagnosis::Board {
 
   /// Asks those that do not owe an answer yet.
   void ask(const std::vector<int>& ranks, const diagnosis::Group* group);
-  void ask_all(const diagnosis::Group* group);
+  /// Asks all ranks for all that they know.
+  void ask_all();
   bool all_answer() const;
 
   /// Reads and answers notices, and sends what is due.
@@ -74,7 +75,7 @@ class Peers final : public diagnosis::Board {
  private:
   struct Other {
     std::int64_t heartbeat = 0;
-    bool asked = false;  // and has not answered
+    int answers_due = 0;  // to questions that it was asked
     bool returned = false;
     std::optional<diagnosis::Waiting> waiting;
     std::map<std::int64_t, std::int64_t> posted;  // operations, [channel]
@@ -86,11 +87,12 @@ class Peers final : public diagnosis::Board {
     std::vector<std::int64_t> posted;
   };
 
+  void ask(int rank, const Question& question);
   void tell(int rank, const Content& content) { others_[rank].outbox.push_back(encode(content)); }
   void tell_all(const Content& content);
   void tell_failure();
   void flush();
-  Status status(std::int64_t channel) const;
+  std::vector<Status> answer(const Question& question) const;
   void require_equal_counts();
 
   void take(int from, const Question& question);

@@ -24,6 +24,8 @@ constexpr double kPrecedence = 0.5;  // by which ranks that have returned compla
 constexpr double kFarewell = 0.5;    // after a failure, for others to learn of it and return
 constexpr double kLastWord = 0.2;    // for that of rank 0, which takes its farewell first
 
+constexpr double kSlowest = 10e6;  // bytes per second that a message in one part may need
+
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
 // Between two questions: short enough for heartbeats to pass along a chain of all ranks within the
@@ -59,12 +61,31 @@ void Engine::require_hope(Operation& operation, Patience& patience) {
   if (operation.done()) return;
   const Waiting waiting{operation.channel, operation.sequence, operation.name, operation.awaited()};
   peers_.set_waiting(waiting);
+  const double under_way = seconds_under_way();
+  if (diagnosis::seconds_since(operation.posted_at) < under_way) peers_.beat();
   const auto error =
-      hopeless(waiting, options_.deadline, patience, [&] { return operation.done(); });
+      hopeless(waiting, options_.deadline + under_way, patience, [&] { return operation.done(); });
   if (error) fail_with(*error);
 }
 
-std::optional<Error> Engine::hopeless(const Waiting& waiting, double deadline, Patience& patience,
+// A network does not tell how much of a message has come, and answers may queue up behind it. So
+// what may be moving counts as progress for as long as it needs on a slow link; not what is to come
+// from a peer that is known not to have posted it.
+double Engine::seconds_under_way() const {
+  std::int64_t bytes = 0;
+  for (const auto& operation : active_) {
+    for (const Direction* direction : {&operation->sends, &operation->recvs}) {
+      for (const Message& message : direction->messages) {
+        const bool met = !peers_.answers(message.peer) ||
+                         peers_.posted(*operation->channel, message.peer) > operation->sequence;
+        if (message.missing > 0 && met) bytes += message.slice.bytes();
+      }
+    }
+  }
+  return static_cast<double>(bytes) / kSlowest;
+}
+
+std::optional<Error> Engine::hopeless(const Waiting& waiting, double longest, Patience& patience,
                                       const Predicate& over) {
   int returned = -1;
   for (const int peer : waiting.peers) {
@@ -76,9 +97,9 @@ std::optional<Error> Engine::hopeless(const Waiting& waiting, double deadline, P
   if (patience.seconds_since_return(returned) > kUnderWay)
     return blame_gone(peers_, rank_, waiting, returned);
   peers_.ask(waiting.peers, waiting.group.get());
-  if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > deadline &&
+  if (patience.heartbeats.seconds_since_change(heartbeat_of(waiting)) > longest &&
       had_its_chance(waiting, over))
-    return blame(peers_, rank_, waiting, deadline);
+    return blame(peers_, rank_, waiting, options_.deadline);
   return {};
 }
 
@@ -95,7 +116,7 @@ std::int64_t Engine::heartbeat_of(const Waiting& waiting) const {
 bool Engine::had_its_chance(const Waiting& waiting, const Predicate& over) {
   const std::int64_t heartbeat = heartbeat_of(waiting);
   const std::int64_t start = steady_now(), ran = diagnosis::thread_time();
-  peers_.ask_all(waiting.group.get());
+  peers_.ask_all();
   for (;;) {
     progress();
     if (over() || peers_.failure() || heartbeat_of(waiting) != heartbeat) return false;

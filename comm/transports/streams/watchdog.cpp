@@ -10,7 +10,9 @@ namespace ringspan::comm::streams {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(20);
+constexpr std::chrono::milliseconds kSettling(500);
 
+using Clock = std::chrono::steady_clock;
 using Engines = std::vector<std::shared_ptr<Engine>>;
 
 void keep(Engines engines) {
@@ -29,9 +31,13 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_one();
   thread_.join();
-  for (const std::shared_ptr<Engine>& engine : engines_) engine->interrupt();
-  const auto quiet = [](const std::shared_ptr<Engine>& engine) { return engine->quiet(); };
-  if (std::all_of(engines_.begin(), engines_.end(), quiet)) return;
+  // Memory that was let go of last is still being released.
+  for (const auto start = Clock::now(); Clock::now() - start < kSettling;) {
+    for (const std::shared_ptr<Engine>& engine : engines_) engine->interrupt();
+    const auto quiet = [](const std::shared_ptr<Engine>& engine) { return engine->quiet(); };
+    if (std::all_of(engines_.begin(), engines_.end(), quiet)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   std::fprintf(stderr,
                "ringspan: work on a GPU does not end; the memory that it may use is kept\n");
   keep(std::move(engines_));

@@ -31,6 +31,19 @@ function setScale(specification, channel, type) {
   }
 }
 
+// As many columns of a legend as fit beside each other; it would not wrap by itself.
+function legendColumns(texts, width) {
+  const widths = texts.map((text) => 26 + 6.5 * text.length);
+  const room = width - 50;
+  if (widths.reduce((sum, one) => sum + one, 0) < room) return widths.length;
+  return Math.max(1, Math.min(7, Math.floor(room / Math.max(...widths))));
+}
+
+function withLegend(theme, points, width) {
+  const texts = [...new Set(points.flatMap((point) => [point.schedule, point.line]))];
+  return { ...theme, legend: { ...theme.legend, columns: legendColumns(texts, width) } };
+}
+
 function specification(figure, size, points, onPage) {
   const made = structuredClone(figure.spec);
   made.data = { name: "points", values: points };
@@ -55,8 +68,9 @@ async function drawFigure(figure) {
     return;
   }
   const size = panelSize(shown, target.clientWidth);
+  const theme = withLegend(report.themes[currentTheme()], points, target.clientWidth);
   const result = await vegaEmbed(target, specification(figure, size, points, true), {
-    actions: false, renderer: "svg", config: report.themes[currentTheme()], tooltip: showTooltip,
+    actions: false, renderer: "svg", config: theme, tooltip: showTooltip,
   });
   views.set(figure.id, result.view);
 }
@@ -66,7 +80,7 @@ async function exportFigure(figure, type) {
   const { points, shown } = visible(figure);
   const holder = element("div");
   const { view } = await vegaEmbed(holder, specification(figure, panelSize(shown, 1000), points, false), {
-    actions: false, renderer: "svg", config: report.themes.light,
+    actions: false, renderer: "svg", config: withLegend(report.themes.light, points, 1000),
   });
   if (type === "svg") save(`${figure.name}.svg`, "image/svg+xml", await view.toSVG());
   else (await view.toCanvas(2)).toBlob((blob) => save(`${figure.name}.png`, "image/png", blob));
