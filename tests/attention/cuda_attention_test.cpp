@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of attention for GPUs, alone and under schedules, on the emulated driver.
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "attention/kernels/cuda/attention_launch.hpp"
 #include "comm/devices/cuda/graph.hpp"
@@ -211,12 +213,64 @@ TEST(CudaGraphTest, APlansForwardGivesTheBitsOfAnOrdinaryOne) {
   });
 }
 
-TEST(CudaGraphTest, MessagesAreRefused) {
+/// What a plan computes, by itself and then by launches of a graph, of the same two inputs.
+void expect_same_by_a_graph(const NamedSchedule& schedule, const Problem& problem,
+                            const comm::Communicator& comm) {
+  auto& device = dynamic_cast<comm::cuda::CudaDevice&>(comm.device());
+  const auto kernels = make_kernels("cuda", device);
+  const auto made = make_schedule(schedule.name, comm, *kernels, schedule.options);
+  const auto plan = made->plan(problem);
+  const auto tensors_of = [&](unsigned seed) {
+    return RankTensors(device, problem, made->shard(problem.sequence),
+                       random_inputs(problem, seed));
+  };
+  const RankTensors tensors = tensors_of(0);
+  const auto forward = [&] { plan->forward(tensors.inputs(), tensors.outputs(), nullptr); };
+  std::optional<comm::cuda::Graph> graph;
+  const auto of_input = [&](unsigned seed) {
+    const RankTensors inputs = tensors_of(seed);
+    for (const auto member : {&RankTensors::q, &RankTensors::k, &RankTensors::v})
+      write(read(inputs.*member), tensors.*member);
+    tensors.forget_results();
+    graph ? graph->launch() : forward();
+    device.synchronize(20);
+    return std::pair(read(tensors.out), read(tensors.lse));
+  };
+  const auto first = of_input(4), second = of_input(5);
+  EXPECT_FALSE(same_bits("out", first.first, second.first));
+  graph.emplace(device, forward);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const auto& [seed, expected] : {std::pair(4, first), std::pair(5, second)}) {
+      const auto actual = of_input(seed);
+      EXPECT_TRUE(same_bits("out", actual.first, expected.first));
+      EXPECT_TRUE(same_bits("lse", actual.second, expected.second));
+    }
+  }
+}
+
+TEST(CudaGraphTest, AForwardOfSeveralRanksGivesTheBitsOfAnOrdinaryOne) {
+  const Problem problem = make_problem(
+      "causal", 40, {.heads = 4, .kv_heads = 4, .head_dim = 16, .value_dim = 8, .dtype = f32});
   const std::string reason = missing("nccl", 2);
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  for (const int ranks : {2, 4}) {
+    if (!missing("nccl", ranks).empty()) break;
+    for (const NamedSchedule& schedule :
+         {NamedSchedule{"zigzag"}, {"ulysses"}, {"usp", {.ulysses_degree = 2}}}) {
+      SCOPED_TRACE(::ringspan::concat(describe(schedule), " on ", ranks, " ranks"));
+      comm::launch("nccl", launch_options(ranks), [&](const comm::Communicator& comm) {
+        expect_same_by_a_graph(schedule, problem, comm);
+      });
+    }
+  }
+}
+
+TEST(CudaGraphTest, CudaIpcRefusesMessages) {
+  const std::string reason = missing("cuda_ipc", 2);
   if (!reason.empty()) GTEST_SKIP() << reason;
   const Problem problem = make_problem("causal", 4, {.head_dim = 2, .value_dim = 2});
   const OracleInputs inputs = random_inputs(problem, 4);
-  comm::launch("nccl", launch_options(2), [&](const comm::Communicator& comm) {
+  comm::launch("cuda_ipc", launch_options(2), [&](const comm::Communicator& comm) {
     auto& device = dynamic_cast<comm::cuda::CudaDevice&>(comm.device());
     const auto kernels = make_kernels("cuda", device);
     const auto schedule = make_schedule("ring", comm, *kernels);

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "tests/emulation/faults.hpp"
 #include "tests/emulation/stream.hpp"
@@ -15,11 +17,12 @@ using namespace ringspan::comm::cuda;
 namespace {
 
 constexpr std::align_val_t kAlignment{256};  // what the driver promises
+constexpr int kGarbage = 0xa5;               // where a graph has released what it will use again
 constexpr Status kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400;
 
 struct Allocation {
   std::size_t bytes = 0;
-  bool captured = false;  // part of a graph
+  std::shared_ptr<void> captured = {};  // the memory, if it is a graph's; else null
 };
 
 struct Allocations {
@@ -40,16 +43,17 @@ Status refusal(const char* call, StreamHandle stream) {
 
 void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
-bool forget(Address address) {
+Allocation forget(Address address) {
   const std::lock_guard lock(allocations().mutex);
-  return allocations().device.erase(address) > 0;
+  const auto found = allocations().device.extract(address);
+  return found ? found.mapped() : Allocation{};
 }
 
 // A graph releases only what it has allocated.
 bool may_release(Address address, const emulation::Queue& queue) {
   const std::lock_guard lock(allocations().mutex);
   const auto found = allocations().device.find(address);
-  return found != allocations().device.end() && (found->second.captured || !queue.capturing());
+  return found != allocations().device.end() && (found->second.captured || !queue.capture());
 }
 
 std::atomic<long> host_allocations{0};
@@ -57,9 +61,16 @@ std::atomic<long> host_allocations{0};
 }  // namespace
 
 bool emulation::release_ordered(Address address) {
-  if (!forget(address)) return false;
+  const Allocation allocation = forget(address);
+  if (allocation.bytes == 0) return false;
+  if (allocation.captured) return true;
   ::operator delete(pointer(address), kAlignment);
   return true;
+}
+
+bool emulation::is_allocated(Address address) {
+  const std::lock_guard lock(allocations().mutex);
+  return allocations().device.contains(address);
 }
 
 extern "C" {
@@ -67,20 +78,31 @@ extern "C" {
 Status cuMemAllocAsync(Address* address, std::size_t bytes, StreamHandle stream) {
   if (const Status status = refusal("cuMemAllocAsync", stream)) return status;
   if (bytes == 0) return kInvalidValue;
-  *address = reinterpret_cast<Address>(::operator new(bytes, kAlignment));
+  void* const memory = ::operator new(bytes, kAlignment);
+  *address = reinterpret_cast<Address>(memory);
+  Allocation allocation{bytes, {}};
+  if (const auto capture = stream->queue->capture()) {
+    capture->allocate(*address);
+    allocation.captured.reset(memory, [](void* data) { ::operator delete(data, kAlignment); });
+    stream->queue->push([graphs = allocation.captured] {});
+  }
   const std::lock_guard lock(allocations().mutex);
-  allocations().device[*address] = {bytes, stream->queue->capturing()};
+  allocations().device[*address] = std::move(allocation);
   return kSuccess;
 }
 
 Status cuMemFreeAsync(Address address, StreamHandle stream) {
   if (const Status status = refusal("cuMemFreeAsync", stream)) return status;
   if (!may_release(address, *stream->queue)) {
-    stream->queue->invalidate_capture();
+    if (const auto capture = stream->queue->capture()) capture->invalidate();
     return kInvalidValue;
   }
-  forget(address);
-  stream->queue->push([address] { ::operator delete(pointer(address), kAlignment); });
+  const Allocation allocation = forget(address);
+  if (const auto capture = stream->queue->capture()) capture->release(address);
+  stream->queue->push([address, allocation] {
+    if (allocation.captured) std::memset(pointer(address), kGarbage, allocation.bytes);
+    if (!allocation.captured) ::operator delete(pointer(address), kAlignment);
+  });
   return kSuccess;
 }
 

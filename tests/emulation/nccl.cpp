@@ -18,8 +18,6 @@
 using namespace ringspan::comm::nccl;
 using ringspan::comm::cuda::StreamHandle;
 
-extern "C" int cuLaunchHostFunc(StreamHandle, void (*)(void*), void*);
-
 namespace {
 
 using emulation::World;
@@ -34,7 +32,7 @@ struct Comm {
   // Under the world's lock:
   bool duplicate = false;
   bool aborted = false, finalizing = false;
-  int queued = 0;
+  int queued = 0, captured = 0;                                          // groups
   bool asked = true;                                                     // since the last call
   std::vector<std::pair<StreamHandle, std::unique_ptr<Group>>> grouped;  // not queued yet
 };
@@ -50,8 +48,6 @@ struct Group {
   std::shared_ptr<Comm> comm;
   std::vector<Call> calls;
   bool stuck = false;
-
-  static void run(void* data) { std::unique_ptr<Group>(static_cast<Group*>(data))->exchange(); }
 
   void exchange() {
     World& world = *comm->world;
@@ -73,11 +69,43 @@ struct Group {
   }
 };
 
+/// A group of a graph, anew at each launch. The communicator does not end before the graph does.
+class CapturedGroup {
+ public:
+  explicit CapturedGroup(std::unique_ptr<Group> group) : group_(std::move(group)) {}
+  ~CapturedGroup() {
+    const std::lock_guard lock(*group_->comm->world);
+    --group_->comm->captured;
+    group_->comm->world->ring();
+  }
+  CapturedGroup(const CapturedGroup&) = delete;
+  CapturedGroup& operator=(const CapturedGroup&) = delete;
+
+  void exchange() const {
+    Group group = *group_;
+    {
+      const std::lock_guard lock(*group.comm->world);
+      ++group.comm->queued;
+    }
+    group.exchange();
+  }
+
+ private:
+  const std::unique_ptr<const Group> group_;
+};
+
 // Under the world's lock.
 Status queue_grouped(Comm& comm) {
   for (auto& [stream, group] : comm.grouped) {
-    if (cuLaunchHostFunc(stream, Group::run, group.get()) != 0) return kUnhandledCudaError;
-    group.release();  // to the stream
+    if (stream->queue->capture()) {
+      --comm.queued;
+      ++comm.captured;
+      const auto captured = std::make_shared<const CapturedGroup>(std::move(group));
+      stream->queue->push([captured] { captured->exchange(); });
+    } else {
+      const std::shared_ptr<Group> queued = std::move(group);
+      stream->queue->push([queued] { queued->exchange(); });
+    }
   }
   comm.grouped.clear();
   return kSuccess;
@@ -134,7 +162,7 @@ Status ncclCommGetAsyncError(CommHandle handle, Status* state) {
   if (*state == kSuccess) *state = queue_grouped(comm);
   if (*state == kSuccess && comm.duplicate) *state = kInvalidUsage;
   if (*state != kSuccess) return kSuccess;
-  const bool quiet = comm.queued == 0 && comm.world->finalized() == comm.size;
+  const bool quiet = comm.queued == 0 && comm.captured == 0 && comm.world->finalized() == comm.size;
   const bool ended = !comm.finalizing || quiet;
   const bool ready = comm.world->joined() >= comm.size && comm.asked && ended;
   comm.asked = true;
@@ -169,7 +197,7 @@ Status ncclCommAbort(CommHandle handle) {
     comm.queued -= static_cast<int>(comm.grouped.size());
     comm.grouped.clear();
     comm.world->ring();
-    comm.world->wait([&] { return comm.queued == 0; });
+    comm.world->wait([&] { return comm.queued == 0 && comm.captured == 0; });
   }
   delete handle;
   return kSuccess;

@@ -28,7 +28,6 @@ Queues& queues() {
   return *queues;
 }
 
-thread_local std::shared_ptr<Queue> captured;
 std::atomic<long> streams{0};
 
 // Up to so many microseconds, on each stream by other times, alike in every run.
@@ -55,42 +54,21 @@ std::shared_ptr<Queue> Queue::start() {
 }
 
 void Queue::push(std::function<void()> task) {
+  if (const auto captured = capture()) return captured->push(this, std::move(task));
   const std::lock_guard lock(mutex_);
-  if (captured_) return captured_->push_back(std::move(task));
   tasks_.push_back(std::move(task));
   ++queued_;
   changed_.notify_all();
 }
 
-bool Queue::begin_capture() {
+void Queue::capture(std::shared_ptr<Capture> capture) {
   const std::lock_guard lock(mutex_);
-  if (captured_) return false;
-  captured_.emplace();
-  invalid_ = false;
-  return true;
+  capture_ = std::move(capture);
 }
 
-void Queue::invalidate_capture() {
+std::shared_ptr<Capture> Queue::capture() const {
   const std::lock_guard lock(mutex_);
-  invalid_ = true;
-}
-
-bool Queue::capture_invalid() const {
-  const std::lock_guard lock(mutex_);
-  return captured_ && invalid_;
-}
-
-bool Queue::capturing() const {
-  const std::lock_guard lock(mutex_);
-  return captured_.has_value();
-}
-
-bool Queue::end_capture(std::vector<std::function<void()>>& tasks) {
-  const std::lock_guard lock(mutex_);
-  if (!captured_) return false;
-  tasks = std::move(*captured_);
-  captured_.reset();
-  return true;
+  return capture_;
 }
 
 bool Queue::idle() const {
@@ -136,13 +114,6 @@ void wait_for_all_streams() {
       if (auto here = queue.lock()) all.push_back(std::move(here));
   }
   for (const auto& queue : all) queue->wait();
-}
-
-void capture_here(std::shared_ptr<Queue> queue) { captured = std::move(queue); }
-
-bool forbidden_in_capture() {
-  if (captured) captured->invalidate_capture();
-  return captured != nullptr;
 }
 
 void Mark::reach() {
@@ -206,8 +177,8 @@ Status cuStreamDestroy_v2(StreamHandle stream) {
 Status cuStreamQuery(StreamHandle stream) {
   if (const Status status = emulation_injected("cuStreamQuery")) return status;
   if (!stream) return kInvalidHandle;
-  if (stream->queue->capturing()) {
-    stream->queue->invalidate_capture();
+  if (const auto capture = stream->queue->capture()) {
+    capture->invalidate();
     return emulation::kCaptureUnsupported;
   }
   return stream->queue->idle() ? kSuccess : kErrorNotReady;
@@ -217,9 +188,8 @@ Status cuStreamQuery(StreamHandle stream) {
 Status cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   if (const Status status = emulation_injected("cuStreamWaitEvent")) return status;
   if (!stream || !event) return kInvalidHandle;
-  if (const auto mark = emulation::last_record(event))
-    stream->queue->push([mark] { mark->wait(); });
-  return kSuccess;
+  const auto mark = emulation::last_record(event);
+  return mark ? emulation::queue_wait(stream->queue, mark) : kSuccess;
 }
 
 Status cuLaunchHostFunc(StreamHandle stream, void (*function)(void*), void* data) {
@@ -269,12 +239,12 @@ Status cuEventDestroy_v2(EventHandle event) {
 Status cuEventRecord(EventHandle event, StreamHandle stream) {
   if (const Status status = emulation_injected("cuEventRecord")) return status;
   if (!stream || !event || stream->ordinal != event->ordinal) return kInvalidHandle;
-  const auto mark = std::make_shared<emulation::Mark>();
+  const auto mark = std::make_shared<emulation::Mark>(*stream->queue);
   {
     const std::lock_guard lock(event->mutex);
     event->mark = mark;
   }
-  stream->queue->push([mark] { mark->reach(); });
+  if (!mark->capture()) stream->queue->push([mark] { mark->reach(); });
   return kSuccess;
 }
 
@@ -283,6 +253,10 @@ Status cuEventQuery(EventHandle event) {
   if (!event) return kInvalidHandle;
   if (emulation::forbidden_in_capture()) return emulation::kCaptureUnsupported;
   const auto mark = emulation::last_record(event);
+  if (mark && mark->capture()) {
+    mark->capture()->invalidate();
+    return emulation::kCapturedEvent;
+  }
   return !mark || mark->reached() ? kSuccess : kErrorNotReady;
 }
 

@@ -8,10 +8,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "comm/devices/cuda/api.hpp"
+#include "tests/emulation/capture.hpp"
 
 namespace emulation {
 
@@ -22,14 +22,9 @@ class Queue {
   static std::shared_ptr<Queue> start();
 
   void push(std::function<void()> task);
-  /// From now on tasks do not run: end_capture() returns them. False if that was so already, or
-  /// was not.
-  bool begin_capture();
-  bool capturing() const;
-  /// A capture that has seen what no graph can hold is of no use any more.
-  void invalidate_capture();
-  bool capture_invalid() const;
-  bool end_capture(std::vector<std::function<void()>>& tasks);
+  /// From now on tasks do not run, but become part of that; null: they run.
+  void capture(std::shared_ptr<Capture> capture);
+  std::shared_ptr<Capture> capture() const;
   bool idle() const;
   /// Returns when all that is queued now has run.
   void wait();
@@ -41,8 +36,7 @@ class Queue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;  // the first one runs
-  std::optional<std::vector<std::function<void()>>> captured_;
-  bool invalid_ = false;  // what is captured
+  std::shared_ptr<Capture> capture_;
   std::uint64_t queued_ = 0, run_ = 0;
   bool closed_ = false;
 };
@@ -50,23 +44,22 @@ class Queue {
 /// Returns when all that is queued now on any stream of this process has run.
 void wait_for_all_streams();
 
-inline constexpr ringspan::comm::cuda::Status kCaptureUnsupported = 900;
-
-/// The calling thread captures that stream; null: none any more.
-void capture_here(std::shared_ptr<Queue> queue);
-/// What asks the driver for memory, or what has run, does not while the thread captures: it fails,
-/// and invalidates the capture.
-bool forbidden_in_capture();
-
-/// A place in a queue.
+/// A place in a queue, or in what is captured, which is not reached.
 class Mark {
  public:
+  explicit Mark(const Queue& queue)
+      : capture_(queue.capture()), clock_(capture_ ? capture_->now(&queue) : Capture::Clock{}) {}
+  const std::shared_ptr<Capture>& capture() const { return capture_; }
+  const Capture::Clock& clock() const { return clock_; }
+
   void reach();
   void wait();
   bool reached() const;
   std::chrono::steady_clock::time_point time() const;
 
  private:
+  const std::shared_ptr<Capture> capture_;
+  const Capture::Clock clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool reached_ = false;
@@ -81,6 +74,7 @@ int current_gpu();
 
 /// Of what cuMemAllocAsync gave; false: it did not.
 bool release_ordered(ringspan::comm::cuda::Address address);
+bool is_allocated(ringspan::comm::cuda::Address address);
 
 /// What the address is in: an allocation by cuMemAlloc, or a mapping; no bytes: neither.
 struct Mapped {

@@ -13,6 +13,8 @@
 
 namespace ringspan::comm::cuda {
 
+class Executable;
+
 struct DeviceOptions {
   StreamHandle compute = nullptr;  // the caller's, which outlives the device; none: one is made
   Allocator allocator = {};        // of device memory; none: the driver's pool
@@ -63,6 +65,17 @@ class CudaDevice final : public Device {
   using Wait = std::function<void(const std::function<bool()>& done, double deadline)>;
   void on_wait(Wait wait);
 
+  /// What a transport does where a Graph is captured on the compute stream, installed and taken
+  /// back likewise. From `begin` on messages may become part of it. `end`, in any case: given what
+  /// the graph is launched by, if there is one now, it returns how that is to be launched if it has
+  /// messages.
+  struct Capture {
+    std::function<void()> begin = {};
+    std::function<std::function<void()>(const std::shared_ptr<Executable>&)> end = {};
+  };
+  void on_capture(Capture capture) { capture_ = std::move(capture); }
+  const Capture& capture() const { return capture_; }
+
   /// To be called after something was queued on compute(): a blocking device waits for it.
   void queued();
 
@@ -76,6 +89,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Timeline> timeline_;
   std::function<void()> progress_;
   Wait wait_;
+  Capture capture_;
   double next_poll_ = 0, poll_seconds_ = 0;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/devices/cuda/graph.hpp"
 
+#include <utility>
+
 #include "comm/error.hpp"
 
 namespace ringspan::comm::cuda {
@@ -37,29 +39,43 @@ class Capture {
   bool finished_ = false;
 };
 
+/// Messages are captured, too, from begin() to end(), where the transport can.
+class Messages {
+ public:
+  explicit Messages(const CudaDevice& device) : capture_(device.capture()) {}
+  ~Messages() { end(nullptr); }
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  void begin() {
+    if (capture_.begin) capture_.begin();
+    begun_ = true;
+  }
+  /// How to launch a graph with messages.
+  std::function<void()> end(const std::shared_ptr<Executable>& executable) {
+    return std::exchange(begun_, false) && capture_.end ? capture_.end(executable) : nullptr;
+  }
+
+ private:
+  const CudaDevice::Capture capture_;
+  bool begun_ = false;
+};
+
 }  // namespace
 
-Graph::Graph(CudaDevice& device, const std::function<void()>& work)
-    : device_(device), gpu_(device.compute().shared_gpu()) {
+Graph::Graph(CudaDevice& device, const std::function<void()>& work) : device_(device) {
   RINGSPAN_REQUIRE(!device.blocking(),
                    "a graph is captured without running; a blocking device would wait for it");
-  const Current current(*gpu_);
-  Capture capture(device_.compute());
+  const auto& gpu = device.compute().shared_gpu();
+  const Current current(*gpu);
+  Messages messages(device);  // which ends after the capture, for then its streams can be asked
+  Capture capture(device.compute());
+  messages.begin();
   work();
-  graph_ = capture.finish();
-  const Status status = gpu_->api().instantiate_graph(&executable_, graph_, 0);
-  if (status != kSuccess) gpu_->api().destroy_graph(graph_);
-  gpu_->check(status, "cuGraphInstantiateWithFlags");
+  executable_ = std::make_shared<Executable>(gpu, capture.finish());
+  launch_ = messages.end(executable_);
 }
 
-Graph::~Graph() {
-  gpu_->api().destroy_executable(executable_);
-  gpu_->api().destroy_graph(graph_);
-}
-
-void Graph::launch() {
-  const Current current(*gpu_);
-  gpu_->check(gpu_->api().launch_graph(executable_, device_.compute().handle()), "cuGraphLaunch");
-}
+void Graph::launch() { launch_ ? launch_() : executable_->launch(device_.compute()); }
 
 }  // namespace ringspan::comm::cuda

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "comm/transports/cuda_ipc/imports.hpp"
@@ -61,6 +62,9 @@ class Connection final : public streams::Connection {
   void begin(Operation& operation, const cuda::Stream& stream) override;
   void end(Operation& operation, const cuda::Stream& stream) override;
   bool idle() const override { return incoming_.idle(); }
+  std::string_view why_not_captured() const override {
+    return "on cuda_ipc each waits for a flag of its own, which rises once; nccl can capture them";
+  }
   void finalize() override {}
   void destroy() override;
   void abort() noexcept override;

@@ -58,12 +58,14 @@ Slice Connection::packing(const Slice& slice) const {
   return needed ? whole(staging_->allocate(slice.bytes())) : Slice{};
 }
 
+// Not with the first batch: a graph that it is part of would have to release what it allocates.
+void Connection::open(const cuda::Stream& stream) {
+  staging_ = std::make_shared<cuda::Memory>(stream.shared_from_this(), cuda::Allocator{}, false);
+  token_sent_ = staging_->allocate(1);
+  token_received_ = staging_->allocate(1);
+}
+
 void Connection::begin(Operation& operation, const cuda::Stream& stream) {
-  if (!staging_) {
-    staging_ = std::make_shared<cuda::Memory>(stream.shared_from_this(), cuda::Allocator{}, false);
-    token_sent_ = staging_->allocate(1);
-    token_received_ = staging_->allocate(1);
-  }
   std::vector<Part> sends, recvs;
   const auto part = [](const Message& message, const Buffer& token, const Slice& rows) {
     if (message.slice.bytes() == 0) return Part{message.peer, token.data(), 1};

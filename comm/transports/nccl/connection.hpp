@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/devices/cuda/gpu.hpp"
@@ -36,8 +37,10 @@ class Connection final : public streams::Connection {
 
   bool ready() const override;
   std::optional<Error> announce(Operation& operation) override;
+  void open(const cuda::Stream& stream) override;
   void begin(Operation& operation, const cuda::Stream& stream) override;
   void end(Operation& operation, const cuda::Stream& stream) override;
+  std::string_view why_not_captured() const override { return {}; }
   void finalize() override;
   void destroy() override;
   /// An abort waits for all kernels of NCCL that are queued.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "comm/devices/cuda/memory.hpp"
@@ -28,6 +29,9 @@ class Connection {
   /// rank is at fault, system for any other failure, also of what runs on the GPU.
   virtual bool ready() const = 0;
 
+  /// Called once, when it is ready for the first time: queues what it needs before any message.
+  virtual void open(const cuda::Stream&) {}
+
   /// Whether the operation can be announced already.
   bool room(const Operation& operation) const { return lanes_->room(rank_, operation); }
   /// Lets the other sides see this rank's halves, and gives these their `place`. Returns what does
@@ -43,6 +47,10 @@ class Connection {
   /// ready(), end() queues what remains.
   virtual void begin(Operation& operation, const cuda::Stream& stream) = 0;
   virtual void end(Operation& operation, const cuda::Stream& stream) = 0;
+
+  /// Why no graph can hold its messages, which are queued once and run at each launch; empty: one
+  /// can.
+  virtual std::string_view why_not_captured() const = 0;
 
   /// Begins to end the connection: all ranks do, once nothing is queued. Then destroy().
   virtual void finalize() = 0;

@@ -42,20 +42,15 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
     captured ? void(done()) : block(done, deadline);  // nothing is looked at while it lasts
     require_working();
   });
+  device_.on_capture(capture());
 }
 
 Engine::~Engine() = default;
 
 void Engine::connect() {
   block([this] { return connection_->ready(); }, hub_->options().deadline);
+  watched("", -1, [this] { connection_->open(*transfer_); });
   connected_ = true;
-}
-
-void Engine::require_no_capture(std::string_view operation, std::int64_t sequence) {
-  const bool capturing =
-      watched(operation, sequence, [this] { return device_.compute().capturing(); });
-  RINGSPAN_REQUIRE(!capturing, operation,
-                   ": messages cannot be part of a graph; ranks agree anew on each");
 }
 
 void Engine::require_room(std::string_view operation, std::span<const Send> sends,
@@ -81,16 +76,19 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
     posting_ = std::make_shared<Operation>(gpu_);
     posting_->channel = channel;
     posting_->sequence = sequence;
-    posting_->name = name;
+    posting_->captured = captured_.has_value();
+    posting_->name = posting_->captured ? concat("capture of ", name) : std::string(name);
     take_over(*posting_, sends, recvs);
     announce(*posting_);
-    count(*posting_);
-    if (posting_->sends.empty() && posting_->recvs.empty()) {
-      posting_->finished = true;
-      recorder_.done(posting_->record);
+    if (posting_->captured) captured_->push_back(posting_);
+    if (!posting_->captured) count(*posting_);
+    const bool empty = posting_->sends.empty() && posting_->recvs.empty();
+    if (!empty) queue(*posting_);
+    if (empty || posting_->captured) {
+      posting_->finished = empty;
+      recorder_.done(posting_->records.front());
       return std::exchange(posting_, nullptr);
     }
-    queue(*posting_);
     in_flight_.push_back(std::exchange(posting_, nullptr));
     const std::shared_ptr<Operation> operation = in_flight_.back();
     retire();
@@ -100,7 +98,7 @@ std::shared_ptr<Operation> Engine::post(const std::shared_ptr<Channel>& channel,
 
 void Engine::take_over(Operation& operation, std::span<Send> sends, std::span<Recv> recvs) {
   const std::vector<int>& members = operation.channel->members;
-  operation.record = recorder_.post({operation.channel->id, operation.sequence, operation.name});
+  operation.records = {recorder_.post({operation.channel->id, operation.sequence, operation.name})};
   for (Send& send : sends) {
     const int peer = members[send.to];
     keep(operation, send.slice);
@@ -182,7 +180,7 @@ void Engine::retire() {
     operation.finished = true;
     operation.let_go();
     operation.held.clear();
-    recorder_.done(operation.record);
+    for (const std::int64_t record : operation.records) recorder_.done(record);
     in_flight_.pop_front();
     hub_->beat(rank_);
   }

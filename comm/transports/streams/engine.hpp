@@ -53,8 +53,13 @@ class Engine {
 
   /// Throws the first failure of the world, if there is one.
   void require_working();
-  /// Throws invalid_argument where a graph is captured.
-  void require_no_capture(std::string_view operation, std::int64_t sequence);
+  /// Throws invalid_argument where a graph is captured that cannot hold these messages.
+  void require_room_in_graph(std::string_view operation, std::int64_t sequence,
+                             std::span<const Send> sends, std::span<const Recv> recvs);
+  /// Throws invalid_argument where a graph is captured, and for an operation of one.
+  void require_not_in_graph(const Operation& operation);
+  /// Throws invalid_argument unless it was posted where the same graph is captured, if one is.
+  void require_same_graph(const Operation& operation);
   /// Throws not_available if these are more messages than a lane takes at once.
   void require_room(std::string_view operation, std::span<const Send> sends,
                     std::span<const Recv> recvs) const;
@@ -76,6 +81,7 @@ class Engine {
 
  private:
   using Predicate = std::function<bool()>;
+  using Operations = std::vector<std::shared_ptr<Operation>>;
 
   void take_over(Operation& operation, std::span<Send> sends, std::span<Recv> recvs);
   void keep(Operation& operation, const Slice& slice) const;
@@ -85,6 +91,14 @@ class Engine {
   cuda::Timeline::Mark mark(const cuda::Stream& stream) const;
   void poll();
   void retire();
+
+  // capture.cpp
+  cuda::CudaDevice::Capture capture();
+  bool capturing(std::string_view operation, std::int64_t sequence);
+  void launch(const Operations& operations, cuda::Executable& executable);
+  void post_again(const std::shared_ptr<Operation>& operation, Operation& all);
+  void queue(Operation& all, cuda::Executable& executable);
+  void let_go_of_graphs();
 
   // wait.cpp
   void block(const Predicate& done, double deadline);
@@ -129,7 +143,9 @@ class Engine {
   std::vector<std::int64_t> sent_, awaited_;          // messages so far, [world rank of the peer]
   std::deque<std::shared_ptr<Operation>> in_flight_;  // in the order of the transfer stream
   std::shared_ptr<Operation> posting_;                // about to be queued, or failed there
-  std::optional<Error> dropped_;                      // to be reported at the next call
+  std::optional<Operations> captured_;                // by the graph that is being captured
+  std::vector<std::weak_ptr<cuda::Executable>> executables_;  // of graphs with messages
+  std::optional<Error> dropped_;                              // to be reported at the next call
   bool connected_ = false, gave_up_ = false, closed_ = false;
   std::mutex queueing_;                     // messages are being queued
   std::optional<std::int64_t> gone_since_;  // for interrupt(): another rank is

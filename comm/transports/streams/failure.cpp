@@ -103,10 +103,14 @@ bool Engine::nobody_active() const {
 }
 
 // Once the caller sees a failure, nothing is to write or read its memory any more. What still does
-// when the deadline has passed finds it there: see Watchdog.
+// when the deadline has passed finds it there: see Watchdog. While a graph is captured streams tell
+// nothing; its end waits for them.
 void Engine::give_up() {
-  if (std::exchange(gave_up_, true)) return;
+  if (gave_up_) return;
   connection_->abort();
+  if (captured_) return;
+  gave_up_ = true;
+  let_go_of_graphs();
   const std::int64_t start = diagnosis::steady_now();
   const double longest = hub_->options().deadline;  // which queued kernels must keep
   const auto nap_while = [&](const auto& condition) {
@@ -124,6 +128,7 @@ void Engine::finish() {
   block([this] { return in_flight_.empty() && device_.compute().idle() && transfer_->idle(); },
         hub_->options().deadline);
   require_working();
+  let_go_of_graphs();
 }
 
 void Engine::close() {
@@ -155,6 +160,7 @@ void Engine::close() {
   }
   device_.on_poll({});
   device_.on_wait({});
+  device_.on_capture({});
   closed_ = true;
 }
 

@@ -36,13 +36,14 @@ struct Operation {
   }
 
   std::shared_ptr<Channel> channel;
-  std::int64_t sequence = 0;  // within the channel
-  std::int64_t record = 0;    // in the flight recorder
+  std::int64_t sequence = 0;          // within the channel
+  std::vector<std::int64_t> records;  // in the flight recorder
   std::string name;
   std::vector<Message> sends, recvs;
   cuda::Event ready;  // the compute stream has got to where it was posted
   cuda::Event over;   // all its messages have been sent and received
   std::vector<std::shared_ptr<const void>> held;  // what its messages need until it is over
+  bool captured = false;                          // part of a graph: its events cannot be looked at
   bool settled = false;                           // the compute stream comes after it
   bool finished = false;                          // seen to be over
 };

@@ -12,18 +12,19 @@
 
 namespace ringspan::comm::streams {
 
-/// An operation that, where a graph is captured, is not waited for, and stays as it is.
+/// An operation that, where a graph is captured that it is no part of, is not waited for, and stays
+/// as it is.
 class StreamRequest final : public Request::Pending {
  public:
   StreamRequest(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
       : engine_(engine), operation_(operation), pending_(std::move(engine), std::move(operation)) {}
 
   bool test() override {
-    engine_->require_no_capture(operation_->name, operation_->sequence);
+    engine_->require_not_in_graph(*operation_);
     return pending_.test();
   }
   void wait() override {
-    engine_->require_no_capture(operation_->name, operation_->sequence);
+    engine_->require_same_graph(*operation_);
     pending_.wait();
   }
 
@@ -47,7 +48,7 @@ class StreamTransport final : public Transport {
     engine_->require_working();
     require_valid(operation, sends, recvs, size(), false);
     engine_->require_room(operation, sends, recvs);
-    engine_->require_no_capture(operation, channel_->posted[rank_]);
+    engine_->require_room_in_graph(operation, channel_->posted[rank_], sends, recvs);
     engine_->delay_for_debugging();
     auto posted = engine_->post(channel_, channel_->posted[rank_]++, operation, sends, recvs);
     if (posted->sends.empty() && posted->recvs.empty()) return {};

@@ -21,7 +21,7 @@ void Engine::wait(Operation& operation) {
   delay_for_debugging();
   if (!operation.finished) require_working();
   watched(operation.name, operation.sequence, [&] {
-    if (!operation.finished) retire();
+    if (!operation.finished && !operation.captured) retire();
     const cuda::Timeline::Mark before = mark(device_.compute());
     if (!operation.finished) device_.compute().wait(operation.over);
     if (before)
@@ -32,12 +32,13 @@ void Engine::wait(Operation& operation) {
   const auto awaited_by_host = [this](const Message& message) {
     return device_.holds_values(message.slice);
   };
-  if (!operation.finished &&
+  if (!operation.finished && !operation.captured &&
       (device_.blocking() ||
        std::any_of(operation.recvs.begin(), operation.recvs.end(), awaited_by_host)))
     block([&] { return operation.finished; }, hub_->options().deadline);
   operation.settled = true;
   operation.let_go();
+  if (operation.captured) operation.held.clear();  // from here on it is the caller's to keep
 }
 
 bool Engine::test(Operation& operation, Patience& patience) {
@@ -67,7 +68,7 @@ void Engine::look_until(const Predicate& done, double deadline) {
   for (const std::int64_t start = diagnosis::steady_now();;) {
     const std::int64_t seen = hub_->events(rank_);
     require_working();
-    retire();
+    if (!captured_) retire();
     if (done()) break;
     connection_->ready();
     require_alive(waiting(), patience, deadline);
@@ -79,14 +80,16 @@ void Engine::look_until(const Predicate& done, double deadline) {
         rank_, seen,
         std::min(cuda::nap_after(diagnosis::seconds_since(start)), deadline / (4 * hub_->size())));
   }
-  retire();
+  if (!captured_) retire();
   hub_->set_waiting(rank_, {});
   hub_->beat(rank_);
 }
 
-// The transfer stream runs in order, so it is the oldest operation that holds it up.
+// The transfer stream runs in order, so it is the oldest operation that holds it up; but what a
+// graph captures is not behind the others.
 const Operation* Engine::oldest() const {
-  return in_flight_.empty() ? posting_.get() : in_flight_.front().get();
+  const bool captured = posting_ && posting_->captured;
+  return in_flight_.empty() || captured ? posting_.get() : in_flight_.front().get();
 }
 
 // Those that have not begun to connect; if all have, those whom that takes so long.
@@ -103,7 +106,7 @@ Waiting Engine::waiting() const {
   const Operation* const operation = oldest();
   if (!connected_) return {nullptr, -1, "all ranks to be connected", not_connected()};
   if (!operation) return {nullptr, -1, "the end of what is queued", {}};
-  if (!operation->ready.done()) {
+  if (!operation->captured && !operation->ready.done()) {
     return {nullptr,
             operation->sequence,
             concat("kernels before operation ", operation->sequence, ", ", operation->name),
