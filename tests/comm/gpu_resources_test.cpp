@@ -3,6 +3,7 @@
 #include "comm/gpu_resources.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <stdexcept>
 #include <string>
@@ -147,6 +148,11 @@ TEST_P(GpuResourcesTest, WhatCannotBeUsedIsRefusedOnAllRanks) {
   EXPECT_EQ(
       refusal([&](auto&, auto& mine) { mine.compute_stream = callers_[0].stream().handle(); }),
       "rank 1: gpu_resources: the compute stream is none of GPU 1");
+  for (const std::uintptr_t handle : {1, 2})  // cudaStreamLegacy, cudaStreamPerThread
+    EXPECT_EQ(
+        refusal([&](auto&, auto& mine) { mine.compute_stream = reinterpret_cast<void*>(handle); }),
+        "rank 1: gpu_resources: a default stream cannot be brought; make one "
+        "(cudaStreamCreateWithFlags) and use it");
   EXPECT_EQ(refusal([](auto&, auto& mine) { mine.release = {}; }),
             "rank 1: gpu_resources: allocate and release come together");
   EXPECT_NE(refusal([](auto& options, auto&) {
