@@ -19,9 +19,10 @@ struct GpuResources {
 
   /// Where device memory comes from, in place of the driver's pool or, between processes on
   /// cuda_ipc, of memory that the others are let into. Both or neither. They are called with the
-  /// GPU current, release on any thread. Memory is aligned to 64 bytes; null: there is none. What
-  /// was released, work that is queued on the stream before may still use. release throws nothing.
+  /// GPU current. Memory is aligned to 64 bytes; null: there is none.
   std::function<void*(std::int64_t bytes, void* stream)> allocate = {};
+  /// Must not throw, and may be called on any thread. Work that is queued on the stream before may
+  /// still use the memory.
   std::function<void(void* memory, std::int64_t bytes, void* stream)> release = {};
 };
 

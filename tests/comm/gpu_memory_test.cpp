@@ -147,6 +147,28 @@ TEST_P(GpuMemoryTest, TakesTheStreamAndTheMemoryThatTheCallerBrings) {
   }));
 }
 
+TEST(GpuMemoryCallersTest, ReleaseMayLetGoOfOtherMemory) {
+  expect_all_well(fork_ranks(1, 10, [](const Bootstrap& bootstrap) {
+    test::CallersGpu caller(0);
+    Buffer other;
+    LaunchOptions options{.ranks = 1, .deadline = 5, .bootstrap = bootstrap};
+    options.gpu_memory = true;
+    options.gpu_resources = [&](int) {
+      GpuResources resources = caller.resources();
+      resources.release = [&other, put = resources.release](auto... memory) {
+        const Buffer last = std::exchange(other, {});
+        put(memory...);
+      };
+      return resources;
+    };
+    launch("ucx", options, [&](const Communicator& comm) {
+      const Buffer first = comm.device().allocate(kBytes);
+      other = comm.device().allocate(kBytes);
+    });
+    require(!other.data() && caller.live() == 0, "memory is not returned");
+  }));
+}
+
 TEST(GpuMemoryRefusalTest, SaysOnAllRanksWhatTheCallerCannotBring) {
   const auto statuses = fork_ranks(2, 30, [](const Bootstrap& bootstrap) {
     LaunchOptions options{.ranks = 2, .deadline = 5, .bootstrap = bootstrap};
