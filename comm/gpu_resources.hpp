@@ -19,14 +19,16 @@ struct GpuResources {
 
   /// Where device memory comes from, in place of the driver's pool or, between processes on
   /// cuda_ipc, of memory that the others are let into. Both or neither. They are called with the
-  /// GPU current. Memory is aligned to 64 bytes; null: there is none.
+  /// GPU current. Memory is aligned to 64 bytes; null: there is none. What allocate throws while
+  /// the launch starts, all ranks hear; afterwards it comes out of Device::allocate().
   std::function<void*(std::int64_t bytes, void* stream)> allocate = {};
   /// Must not throw, and may be called on any thread. Work that is queued on the stream before may
   /// still use the memory.
   std::function<void(void* memory, std::int64_t bytes, void* stream)> release = {};
 };
 
-/// Called once for each rank of this process, on its thread, with its GPU current.
+/// Called once for each rank of this process, on its thread, with its GPU current. Whatever it
+/// throws, all ranks hear.
 using BringGpuResources = std::function<GpuResources(int rank)>;
 
 }  // namespace ringspan::comm

@@ -19,6 +19,9 @@ GpuResources bring(const LaunchOptions& options, const cuda::Gpu& gpu, int rank)
     return options.gpu_resources(rank);
   } catch (const std::exception& error) {  // all ranks are to hear of it as an Error
     throw Error(ErrorKind::not_available, concat("rank ", rank, ": gpu_resources: ", error.what()));
+  } catch (...) {
+    throw Error(ErrorKind::not_available,
+                concat("rank ", rank, ": gpu_resources: unknown exception"));
   }
 }
 

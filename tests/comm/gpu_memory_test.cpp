@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "comm/collectives.hpp"
@@ -191,6 +193,41 @@ TEST(GpuMemoryRefusalTest, SaysOnAllRanksWhatTheCallerCannotBring) {
     }
   });
   EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+}
+
+TEST(GpuMemoryRefusalTest, AllHearWhateverTheCallersFunctionsThrow) {
+  struct Throws {
+    std::function<GpuResources(int rank)> bring;
+    std::string text;
+  };
+  const auto allocator = [](auto thrown) {
+    return [thrown](int rank) {
+      if (rank != 1) return GpuResources{};
+      return GpuResources{.allocate = [thrown](auto, auto) -> void* { throw thrown; },
+                          .release = [](auto, auto, auto) {}};
+    };
+  };
+  const auto throws_number = [](int rank) -> GpuResources {
+    if (rank == 1) throw 7;
+    return {};
+  };
+  for (const Throws& each : {Throws{allocator(std::bad_alloc()), "rank 1: out of memory"},
+                             Throws{allocator(std::runtime_error("boom")), "rank 1: boom"},
+                             Throws{allocator(7), "rank 1: unknown exception"},
+                             Throws{throws_number, "rank 1: gpu_resources: unknown exception"}}) {
+    const auto statuses = fork_ranks(2, 30, [&](const Bootstrap& bootstrap) {
+      LaunchOptions options{.ranks = 2, .deadline = 2, .bootstrap = bootstrap};
+      options.gpu_memory = true;
+      options.gpu_resources = each.bring;
+      try {
+        launch("ucx", options, [](const Communicator&) { require(false, "it runs"); });
+        require(false, "no failure");
+      } catch (const Error& error) {
+        require(error.what() == each.text, error.what());
+      }
+    });
+    EXPECT_EQ(statuses, (std::vector<int>{0, 0})) << each.text;
+  }
 }
 
 TEST(GpuMemoryRefusalTest, EndsWhenAGpuHangs) {
