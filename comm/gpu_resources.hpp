@@ -11,10 +11,10 @@ namespace ringspan::comm {
 /// GPU was still busy (a line on stderr says so), it lives as long as the process.
 struct GpuResources {
   /// A cudaStream_t or CUstream of that GPU, on which the rank's kernels and copies are queued. It
-  /// stays the caller's. The rank's end waits for all that is queued there. Null: a stream of
-  /// Ringspan's own, which is not ordered with the default stream. Default streams (null,
-  /// cudaStreamLegacy, cudaStreamPerThread) cannot be brought: make one (cudaStreamCreateWithFlags)
-  /// and use it.
+  /// stays the caller's. The rank's end waits for all that is queued there by then; other
+  /// threads may go on queueing. Null: a stream of Ringspan's own, which is not ordered with the
+  /// default stream. Default streams (null, cudaStreamLegacy, cudaStreamPerThread) cannot be
+  /// brought: make one (cudaStreamCreateWithFlags) and use it.
   void* compute_stream = nullptr;
 
   /// Where device memory comes from, in place of the driver's pool or, between processes on

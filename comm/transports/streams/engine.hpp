@@ -122,6 +122,7 @@ class Engine {
   const int rank_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
   cuda::CudaDevice device_;
+  mutable cuda::End end_{device_.compute()};  // of what must end before this rank is quiet
   const std::shared_ptr<const cuda::Stream> transfer_;
   const std::unique_ptr<Connection> connection_;
   Traffic traffic_;
