@@ -149,6 +149,32 @@ TEST_P(GpuMemoryTest, TakesTheStreamAndTheMemoryThatTheCallerBrings) {
   }));
 }
 
+TEST(GpuMemoryCallersTest, TheRanksEndWaitsForWhatTheCallerHasQueued) {
+  for (const bool fails : {false, true}) {
+    expect_all_well(fork_ranks(2, 30, [fails](const Bootstrap& bootstrap) {
+      test::CallersGpu caller(bootstrap.rank);
+      std::atomic<bool> ran = false;
+      LaunchOptions options{.ranks = 2, .deadline = 20, .bootstrap = bootstrap};
+      options.gpu_memory = true;
+      options.gpu_resources = [&](int) { return caller.resources(); };
+      bool failed = false;
+      try {
+        launch("ucx", options, [&](const Communicator&) {
+          caller.queue([&ran] {
+            std::this_thread::sleep_for(8 * kSlow);  // also after what a failure takes to spread
+            ran = true;
+          });
+          if (fails) throw std::runtime_error("boom");
+        });
+      } catch (const Error&) {
+        failed = true;
+      }
+      require(ran, "what was queued has not run");
+      require(failed == fails, "a failure, or none");
+    }));
+  }
+}
+
 TEST(GpuMemoryCallersTest, ReleaseMayLetGoOfOtherMemory) {
   expect_all_well(fork_ranks(1, 10, [](const Bootstrap& bootstrap) {
     test::CallersGpu caller(0);
