@@ -91,7 +91,7 @@ TEST_P(GpuResourcesTest, TheRanksEndWaitsForWhatTheCallerHasQueued) {
 TEST_P(GpuResourcesTest, AnotherThreadOfTheCallersMayQueueOnForEver) {
   static constexpr int kAhead = 8;
   LaunchOptions mine = options(1);
-  mine.deadline = 1;
+  mine.deadline = 4;
   const auto ran = std::make_shared<std::atomic<int>>(0);
   std::atomic<bool> over = false;
   std::thread other([&] {
@@ -114,7 +114,7 @@ TEST_P(GpuResourcesTest, AnotherThreadOfTheCallersMayQueueOnForEver) {
       comm.device().synchronize(comm.deadline());
       if (fails) throw std::runtime_error("boom");
     });
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
     EXPECT_EQ(emulation_streams(), 1);  // nothing is kept
     return std::string(error ? error->what() : "no error");
   };
