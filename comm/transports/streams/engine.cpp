@@ -30,18 +30,18 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
       gpu_(gpu),
       device_(gpu, traced_device(hub_->options(), *connection, gpu, rank)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
-      connection_(std::move(connection)),
       recorder_(rank),
       sent_(hub_->size()),
       awaited_(hub_->size()),
       random_(hub_->options().debug.seed + rank) {
-  hub_->set_active(rank_, true);
   device_.on_poll([this] { poll(); });
   device_.on_wait([this](const Predicate& done, double deadline) {
     const bool captured = watched("", -1, [this] { return device_.compute().capturing(); });
     captured ? void(done()) : block(done, deadline);  // nothing is looked at while it lasts
     require_working();
   });
+  hub_->set_active(rank_, true);
+  connection_ = std::move(connection);  // last: what throws before leaves it with the caller
 }
 
 Engine::~Engine() = default;
