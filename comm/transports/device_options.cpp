@@ -19,12 +19,25 @@ GpuResources bring(const LaunchOptions& options, const cuda::Gpu& gpu, int rank)
     return options.gpu_resources(rank);
   } catch (const std::exception& error) {  // all ranks are to hear of it as an Error
     throw Error(ErrorKind::not_available, concat("rank ", rank, ": gpu_resources: ", error.what()));
+  } catch (...) {
+    throw Error(ErrorKind::not_available,
+                concat("rank ", rank, ": gpu_resources: unknown exception"));
   }
+}
+
+// They are those of whichever context is current, and of the thread that names them.
+bool is_default(cuda::StreamHandle handle) {
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  return number == 1 || number == 2;  // cudaStreamLegacy, cudaStreamPerThread
 }
 
 // An event can only be recorded by streams of its own GPU.
 void require_stream_of(const std::shared_ptr<const cuda::Gpu>& gpu, cuda::StreamHandle handle,
                        int rank) {
+  RINGSPAN_REQUIRE(!is_default(handle), "rank ", rank,
+                   ": gpu_resources: a default stream cannot be brought; make one "
+                   "(cudaStreamCreateWithFlags) and use it");
+  const cuda::Current current(*gpu);
   const cuda::Event event(gpu);
   const cuda::Status status = gpu->api().event_record(event.handle(), handle);
   RINGSPAN_REQUIRE(status != cuda::kErrorInvalidHandle, "rank ", rank,

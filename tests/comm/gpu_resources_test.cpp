@@ -2,8 +2,11 @@
 // The stream and the memory that a caller brings for each rank, on the emulated driver and NCCL.
 #include "comm/gpu_resources.hpp"
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -84,6 +87,43 @@ TEST_P(GpuResourcesTest, TheRanksEndWaitsForWhatTheCallerHasQueued) {
   EXPECT_TRUE(ran);
 }
 
+// Its stream is never idle.
+TEST_P(GpuResourcesTest, AnotherThreadOfTheCallersMayQueueOnForEver) {
+  static constexpr int kAhead = 8;
+  LaunchOptions mine = options(1);
+  mine.deadline = 4;
+  const auto ran = std::make_shared<std::atomic<int>>(0);
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    for (int queued = 0; !over;) {
+      for (; queued < *ran + kAhead; ++queued) {
+        callers_[0].queue([ran] {
+          std::this_thread::sleep_for(kShort / kAhead);
+          ++*ran;
+        });
+      }
+      std::this_thread::sleep_for(kShort / kAhead / 4);
+    }
+  });
+  const auto run = [&](bool fails) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto error = failure_of(GetParam(), mine, [&](const Communicator& comm) {
+      const Slice out = whole(comm.device().allocate(kBlock)),
+                  in = whole(comm.device().allocate(kBlock));
+      pass_on(comm, out, in).wait();
+      comm.device().synchronize(comm.deadline());
+      if (fails) throw std::runtime_error("boom");
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+    EXPECT_EQ(emulation_streams(), 1);  // nothing is kept
+    return std::string(error ? error->what() : "no error");
+  };
+  EXPECT_EQ(run(false), "no error");
+  EXPECT_EQ(run(true), "rank 0: boom");
+  over = true;
+  other.join();
+}
+
 TEST_P(GpuResourcesTest, DeviceMemoryIsTheCallers) {
   launch(GetParam(), options(2), [&](const Communicator& comm) {
     const CallersGpu& caller = callers_[comm.rank()];
@@ -147,6 +187,11 @@ TEST_P(GpuResourcesTest, WhatCannotBeUsedIsRefusedOnAllRanks) {
   EXPECT_EQ(
       refusal([&](auto&, auto& mine) { mine.compute_stream = callers_[0].stream().handle(); }),
       "rank 1: gpu_resources: the compute stream is none of GPU 1");
+  for (const std::uintptr_t handle : {1, 2})  // cudaStreamLegacy, cudaStreamPerThread
+    EXPECT_EQ(
+        refusal([&](auto&, auto& mine) { mine.compute_stream = reinterpret_cast<void*>(handle); }),
+        "rank 1: gpu_resources: a default stream cannot be brought; make one "
+        "(cudaStreamCreateWithFlags) and use it");
   EXPECT_EQ(refusal([](auto&, auto& mine) { mine.release = {}; }),
             "rank 1: gpu_resources: allocate and release come together");
   EXPECT_NE(refusal([](auto& options, auto&) {

@@ -79,7 +79,8 @@ void CudaDevice::queued() {
 
 void CudaDevice::synchronize(double deadline) {
   bool captured = false;
-  wait_([&] { return (captured = compute_->capturing()) || compute_->idle(); }, deadline);
+  End end(*compute_);
+  wait_([&] { return (captured = compute_->capturing()) || end.reached(); }, deadline);
   RINGSPAN_REQUIRE(!captured,
                    "synchronize: a graph is being captured, and nothing of it runs; wait for what "
                    "launches it");

@@ -101,4 +101,20 @@ bool Stream::idle() const {
   return true;
 }
 
+bool End::reached() {
+  const std::lock_guard lock(mutex_);
+  if (stream_.idle()) return true;
+  if (!event_) {
+    auto event = std::make_unique<const Event>(stream_.shared_gpu());
+    stream_.record(*event);
+    event_ = std::move(event);
+  }
+  return event_->done();
+}
+
+void End::renew() {
+  const std::lock_guard lock(mutex_);
+  event_.reset();
+}
+
 }  // namespace ringspan::comm::cuda

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "comm/devices/cuda/api.hpp"
@@ -97,6 +98,23 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::shared_ptr<const Gpu> gpu_;
   const bool owned_;
   StreamHandle handle_;
+};
+
+/// Whether all has run that was queued on a stream by when this was first asked: a caller's stream,
+/// on which others queue on, need not become idle. Safe to use from any thread.
+class End {
+ public:
+  explicit End(const Stream& stream) : stream_(stream) {}
+
+  /// Throws system if some of it has failed.
+  bool reached();
+  /// What has been queued since counts, too.
+  void renew();
+
+ private:
+  const Stream& stream_;
+  std::mutex mutex_;
+  std::unique_ptr<const Event> event_;  // none: the stream was idle, or this was not asked yet
 };
 
 }  // namespace ringspan::comm::cuda

@@ -115,21 +115,24 @@ void Memory::release(std::byte* data) {
   release_aside();
 }
 
+// The allocator may be the caller's: it may let go of other memory here, and have a lock of its
+// own.
 void Memory::release_aside() {
-  const std::lock_guard lock(mutex_);
-  if (aside_.empty()) return;
-  const Current current(gpu_);
-  const bool capturing = compute_->capturing();
-  for (auto next = aside_.begin(); next != aside_.end();) {
-    if (capturing && !next->second.captured) {
-      ++next;
-      continue;
-    }
-    const auto [data, block] = *next;
-    next = aside_.erase(next);
-    if (poison_) fill_with_nan(data, block.bytes);
-    allocator_.release(data, block.bytes, compute_->handle());
+  while (const Blocks::node_type next = next_aside()) {
+    const Current current(gpu_);
+    if (poison_) fill_with_nan(next.key(), next.mapped().bytes);
+    allocator_.release(next.key(), next.mapped().bytes, compute_->handle());
   }
+}
+
+Memory::Blocks::node_type Memory::next_aside() {
+  const std::lock_guard lock(mutex_);
+  if (aside_.empty()) return {};
+  const bool capturing = compute_->capturing();
+  const auto next = std::find_if(aside_.begin(), aside_.end(), [=](const auto& block) {
+    return !capturing || block.second.captured;
+  });
+  return next == aside_.end() ? Blocks::node_type() : aside_.extract(next);
 }
 
 void Memory::release_values(std::byte* data) {

@@ -16,7 +16,8 @@
 namespace ringspan::comm::cuda {
 
 /// Where device memory comes from, if not from the driver's pool. Both are called with the GPU
-/// current; what was released may be used again by work that is queued on the stream later.
+/// current and no lock held; what was released may be used again by work that is queued on the
+/// stream later.
 struct Allocator {
   std::function<std::byte*(std::int64_t bytes, StreamHandle)> allocate;  // null: out of memory
   std::function<void(std::byte*, std::int64_t bytes, StreamHandle)> release;
@@ -61,6 +62,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void fill_with_nan(std::byte* data, std::int64_t bytes) const;
   void release(std::byte* data);
   void release_aside();
+  Blocks::node_type next_aside();  // that can be released now; empty: none
   void release_values(std::byte* data);
 
   const std::shared_ptr<const Stream> compute_;

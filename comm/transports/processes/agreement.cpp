@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <exception>
+#include <string>
 
+#include "comm/transports/diagnosis/first_failure.hpp"
 #ifdef RINGSPAN_MPI
 #include "comm/transports/mpi/bootstrap.hpp"
 #endif
@@ -125,7 +128,8 @@ void all_or_none(const Bootstrap& bootstrap, double deadline, const std::functio
   Problem problem;
   try {
     step();
-  } catch (const Error& error) {
+  } catch (...) {  // also what the caller's functions throw
+    const Error error = diagnosis::failure_of_rank(bootstrap.rank, std::current_exception()).thrown;
     problem = {true, error.kind(), {}};
     std::string(error.what()).copy(problem.text.data(), problem.text.size() - 1);
   }

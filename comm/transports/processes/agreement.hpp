@@ -51,8 +51,8 @@ bool are_apart(const LaunchOptions& options);
 /// their number.
 std::shared_ptr<const cuda::Gpu> gpu_of(const std::vector<Seat>& seats, int process);
 
-/// A step that all processes take, or none goes on: what it throws in any of them, all throw, as
-/// the first of these says it. Collective.
+/// A step that all processes take, or none goes on: what it throws in any of them, whatever that
+/// is, all throw as an Error, as the first of these says it. Collective.
 void all_or_none(const Bootstrap& bootstrap, double deadline, const std::function<void()>& step);
 
 /// Where all processes run, which must have been given the same options, and be enough. Collective;

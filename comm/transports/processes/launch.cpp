@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transports/processes/launch.hpp"
 
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <numeric>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "comm/devices/cuda/device.hpp"
+#include "comm/devices/cuda/host_clock.hpp"
 #include "comm/devices/host.hpp"
 #include "comm/transports/device_options.hpp"
 #include "comm/transports/processes/agreement.hpp"
@@ -41,6 +43,17 @@ std::unique_ptr<cuda::CudaDevice> make_gpu_device(const LaunchOptions& options,
   return device;
 }
 
+// After a failure: it may use what the caller frees next.
+void await_queued(const cuda::Stream& stream, double deadline) {
+  cuda::End end(stream);
+  try {
+    cuda::wait_on_host([&] { return end.reached(); }, deadline);
+  } catch (const Error& error) {  // the launch has failed before
+    if (error.kind() == ErrorKind::timeout)
+      std::fprintf(stderr, "ringspan: work on a GPU does not end; it may still use memory\n");
+  }
+}
+
 void run_body(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const World>& world,
               const RankFunction& body) {
   std::vector<int> members(world->places.size());
@@ -48,6 +61,7 @@ void run_body(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const
   const auto everyone = engine->join(0, members, engine->rank());
   try {
     body(Communicator(std::make_shared<ProcessTransport>(engine, everyone), world));
+    engine->device().synchronize(world->deadline);
     engine->require_working();
   } catch (...) {
     engine->fail(diagnosis::failure_of_rank(engine->rank(), std::current_exception()));
@@ -65,8 +79,10 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
   std::unique_ptr<Device> device;
   std::shared_ptr<const cuda::Gpu> gpu;
   std::optional<cuda::Current> current;  // for the wire and the body, too
+  const cuda::Stream* compute = nullptr;
   if (auto own = make_gpu_device(options, seats, bootstrap)) {
-    gpu = own->compute().shared_gpu();
+    compute = &own->compute();
+    gpu = compute->shared_gpu();
     current.emplace(*gpu);
     device = std::move(own);
   } else {
@@ -79,6 +95,7 @@ void launch(const LaunchOptions& options, const RankFunction& body, const Bootst
   if (engine->rank() < options.ranks) run_body(engine, world, body);
   if (const auto failure = engine->end()) {
     wire->fail();
+    if (compute) await_queued(*compute, options.deadline);
     throw *failure;
   }
 }

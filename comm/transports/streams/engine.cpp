@@ -30,12 +30,10 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
       gpu_(gpu),
       device_(gpu, traced_device(hub_->options(), *connection, gpu, rank)),
       transfer_(std::make_shared<cuda::Stream>(gpu)),
-      connection_(std::move(connection)),
       recorder_(rank),
       sent_(hub_->size()),
       awaited_(hub_->size()),
       random_(hub_->options().debug.seed + rank) {
-  hub_->set_active(rank_, true);
   device_.on_poll([this] { poll(); });
   device_.on_wait([this](const Predicate& done, double deadline) {
     const bool captured = watched("", -1, [this] { return device_.compute().capturing(); });
@@ -43,6 +41,8 @@ Engine::Engine(std::shared_ptr<diagnosis::Hub> hub, int rank,
     require_working();
   });
   device_.on_capture(capture());
+  hub_->set_active(rank_, true);
+  connection_ = std::move(connection);  // last: what throws before leaves it with the caller
 }
 
 Engine::~Engine() = default;

@@ -136,8 +136,9 @@ class Engine {
   const int rank_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
   cuda::CudaDevice device_;
+  mutable cuda::End end_{device_.compute()};  // of what must end before this rank is quiet
   const std::shared_ptr<const cuda::Stream> transfer_;
-  const std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Connection> connection_;
   Traffic traffic_;
   diagnosis::FlightRecorder recorder_;
   std::vector<std::int64_t> sent_, awaited_;          // messages so far, [world rank of the peer]

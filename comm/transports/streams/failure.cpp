@@ -86,14 +86,15 @@ void Engine::report(const Error& error, std::string_view operation, std::int64_t
 }
 
 bool Engine::busy() const {
-  const auto busy = [](const auto& queues) {
+  const auto busy = [](const auto& idle) {
     try {
-      return !queues.idle();
+      return !idle();
     } catch (const Error&) {
-      return false;  // they have failed, and do nothing more
+      return false;  // it has failed, and does nothing more
     }
   };
-  return busy(*transfer_) || busy(*connection_) || busy(device_.compute());
+  return busy([this] { return transfer_->idle(); }) ||
+         busy([this] { return connection_->idle(); }) || busy([this] { return end_.reached(); });
 }
 
 bool Engine::nobody_active() const {
@@ -110,6 +111,7 @@ void Engine::give_up() {
   connection_->abort();
   if (captured_) return;
   gave_up_ = true;
+  end_.renew();
   let_go_of_graphs();
   const std::int64_t start = diagnosis::steady_now();
   const double longest = hub_->options().deadline;  // which queued kernels must keep
@@ -125,7 +127,8 @@ void Engine::give_up() {
 }
 
 void Engine::finish() {
-  block([this] { return in_flight_.empty() && device_.compute().idle() && transfer_->idle(); },
+  cuda::End end(device_.compute());
+  block([&] { return in_flight_.empty() && end.reached() && transfer_->idle(); },
         hub_->options().deadline);
   require_working();
   let_go_of_graphs();
@@ -161,6 +164,7 @@ void Engine::close() {
   device_.on_poll({});
   device_.on_wait({});
   device_.on_capture({});
+  end_.renew();  // for quiet()
   closed_ = true;
 }
 
