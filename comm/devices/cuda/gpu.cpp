@@ -72,29 +72,37 @@ Stream::~Stream() {
   if (owned_) gpu_->api().stream_destroy(handle_);  // what is queued still runs
 }
 
+// A watchdog or a caller may have no context, or another, which the driver takes for an error of
+// some of these.
 void Stream::record(const Event& event) const {
+  const Current current(*gpu_);
   gpu_->check(gpu_->api().event_record(event.handle(), handle_), "cuEventRecord");
 }
 
 void Stream::wait(const Event& event) const {
+  const Current current(*gpu_);
   gpu_->check(gpu_->api().stream_wait_event(handle_, event.handle(), 0), "cuStreamWaitEvent");
 }
 
 void Stream::wait_value(Address address, std::uint32_t value) const {
+  const Current current(*gpu_);
   gpu_->check(gpu_->api().wait_value(handle_, address, value, kWaitAtLeast), "cuStreamWaitValue32");
 }
 
 void Stream::write_value(Address address, std::uint32_t value) const {
+  const Current current(*gpu_);
   gpu_->check(gpu_->api().write_value(handle_, address, value, 0), "cuStreamWriteValue32");
 }
 
 bool Stream::capturing() const {
+  const Current current(*gpu_);
   int status = 0;
   gpu_->check(gpu_->api().is_capturing(handle_, &status), "cuStreamIsCapturing");
   return status != 0;
 }
 
 bool Stream::idle() const {
+  const Current current(*gpu_);
   const Status status = gpu_->api().stream_query(handle_);
   if (status == kErrorNotReady) return false;
   gpu_->check(status, "cuStreamQuery");
