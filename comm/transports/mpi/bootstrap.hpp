@@ -9,7 +9,7 @@
 namespace ringspan::comm::mpi {
 
 /// The processes that MPI has started. Initialises MPI if nobody has (it is then finalised at
-/// exit), within about `deadline` seconds. MPI_Finalize then gets a quarter second, for someone may
+/// exit), within about `deadline` seconds. MPI_Finalize then gets 0.75 s, for someone may
 /// be gone, unless set_patience says otherwise once a launch has ended well.
 Bootstrap bootstrap(double deadline);
 void set_patience(double seconds);

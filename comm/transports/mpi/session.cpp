@@ -20,7 +20,8 @@ namespace {
 // Seconds. How fast processes and MPI start is not in our hands.
 constexpr double kShortestStart = 1.5;
 constexpr double kShortestInit = 5;
-constexpr double kFarewell = 0.25;  // for MPI_Finalize after a failure
+constexpr double kFarewell =
+    0.75;  // for MPI_Finalize after a failure: longer than rank 0 takes to end
 constexpr std::int64_t kBootstrapTags = 1024;
 constexpr std::int64_t kGathersPerLaunch = 16;
 

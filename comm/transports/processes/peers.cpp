@@ -191,9 +191,8 @@ void Peers::require_equal_counts() {
 }
 
 bool Peers::sent_all() const {
-  for (int rank = 0; rank < wire_.size(); ++rank)
-    if (!others_[rank].outbox.empty() && !blames(rank) && wire_.lost(rank).empty()) return false;
-  return true;
+  return std::all_of(others_.begin(), others_.end(),
+                     [](const Other& other) { return other.outbox.empty(); });
 }
 
 std::optional<Failure> Peers::outcome() const { return agreed_ ? agreed_ : failure_.get(); }

@@ -68,7 +68,6 @@ class Peers final : public diagnosis::Board {
   bool blames(int rank) const;
   void finish();
   bool finished() const { return finished_; }
-  /// All that is for ranks which may still read it.
   bool sent_all() const;
   /// What the launch ends with on every process.
   std::optional<diagnosis::Failure> outcome() const;
