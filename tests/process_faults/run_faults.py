@@ -4,8 +4,7 @@ within the deadline and two seconds with the culprit in its message, and that no
 
     run_faults.py VICTIM [--mpiexec MPIEXEC] [--ucx] [--emulation FOLDER] [--soak]
 
-A death may also end a job of mpirun through mpirun itself, before a survivor can speak; and whoever is missed in
-MPI_Init remains unknown."""
+A death may also end a job of mpirun through mpirun itself, before a survivor can speak."""
 
 import argparse
 import concurrent.futures
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 
 ENDING_MPIRUN = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "ending_mpirun"
 RANKS, DEADLINE, GRACE = 3, 1.0, 2.0  # seconds
-MPI_START = 10.0  # for which MPI_Init may wait in any case; it cannot say for whom
+MPI_START = 1.5  # for which the roll is called before MPI_Init at least
 AT_ONCE = 2  # most of the time they wait
 PHASES = ["start", "bootstrap", "ring", "all_to_all", "backward", "shutdown", "exit"]
 FAULTS = ["kill", "stop", "exit", "never", "late", "wrong_size"]
@@ -188,6 +187,10 @@ class Job:
         return left
 
 
+def names_culprit(job, rank):
+    return any(re.search(rf"\brank {job.case.culprit}\b", text) for _, text in job.notes(rank, "failed"))
+
+
 def complaint(job, rank, fault):
     """What is wrong about a survivor's end, or nothing."""
     case = job.case
@@ -197,10 +200,11 @@ def complaint(job, rank, fault):
         return f"rank {rank} had not ended {time.monotonic() - fault:.1f} s after the fault"
     if end > fault + job.limit():
         return f"rank {rank} ended {end - fault:.1f} s after the fault"
-    named = any(re.search(rf"\brank {case.culprit}\b", text) for _, text in failures)
-    ended_by_mpirun = case.world.mpirun and case.fault in {"kill", "exit"} and not failures
-    nobody_asks = case.phase == "exit" or (case.world.mpirun and case.phase == "start")
-    if named or ended_by_mpirun or nobody_asks:
+    ends_the_job = case.fault in {"kill", "exit"} or (  # or who has named it at the start, before MPI_Init
+        case.phase == "start" and any(names_culprit(job, other) for other in range(RANKS)))
+    ended_by_mpirun = case.world.mpirun and ends_the_job and not failures
+    nobody_asks = case.phase == "exit"
+    if names_culprit(job, rank) or ended_by_mpirun or nobody_asks:
         return None
     return f"rank {rank} does not name the culprit: {failures[0][1] if failures else 'no message'}"
 
