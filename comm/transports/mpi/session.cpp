@@ -20,8 +20,8 @@ namespace {
 // Seconds. How fast processes and MPI start is not in our hands.
 constexpr double kShortestStart = 1.5;
 constexpr double kShortestInit = 5;
-constexpr double kFarewell =
-    0.75;  // for MPI_Finalize after a failure: longer than rank 0 takes to end
+constexpr double kFarewell = 0.25;      // for MPI_Finalize after a failure
+constexpr double kWhileItSpeaks = 0.5;  // likewise, longer than rank 0 takes to end
 constexpr std::int64_t kBootstrapTags = 1024;
 constexpr std::int64_t kGathersPerLaunch = 16;
 
@@ -89,9 +89,15 @@ class Exchange {
   std::vector<MPI_Request> receives_, sends_;
 };
 
-/// Why MPI_Finalize may not return. It outlives the session.
-std::string& last_words() {
-  static auto* const words = new std::string("a process is missing");
+/// Why MPI_Finalize may not return, and what it gets at least.
+struct LastWords {
+  std::string why = "a process is missing";
+  double patience = 0;  // seconds
+};
+
+/// They outlive the session.
+LastWords& last_words() {
+  static auto* const words = new LastWords;
   return *words;
 }
 
@@ -181,7 +187,8 @@ Session::~Session() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (!owns_mpi_ || finalized) return;
-  const Watchdog watchdog(patience_, "MPI_Finalize", last_words());
+  const LastWords& words = last_words();
+  const Watchdog watchdog(std::max(patience_, words.patience), "MPI_Finalize", words.why);
   MPI_Finalize();
 }
 
@@ -233,7 +240,9 @@ Process process(double deadline) {
   return {session.rank(), session.size()};
 }
 
-void set_last_words(const std::string& failure) { last_words() = failure; }
+void set_last_words(const std::string& failure, bool first_speaks) {
+  last_words() = {failure, first_speaks ? kWhileItSpeaks : 0};
+}
 
 void set_patience(double seconds) { Session::instance(seconds).set_patience(seconds); }
 

@@ -91,19 +91,19 @@ Process own_process([[maybe_unused]] double deadline) {
 }
 
 void part_well([[maybe_unused]] const LaunchOptions& options, const std::function<void()>& launch) {
-  std::optional<std::string> failure;  // by which somebody may be gone
+  std::optional<Error> failure;  // by which somebody may be gone
   const auto tell_mpi = [&] {
 #ifdef RINGSPAN_MPI
     if (options.bootstrap) return;
-    failure ? mpi::set_last_words(*failure) : mpi::set_patience(options.deadline);
+    failure ? mpi::set_last_words(failure->what(), failure->where().peer != 0)
+            : mpi::set_patience(options.deadline);
 #endif
   };
   try {
     launch();
   } catch (const Error& error) {
     const ErrorKind kind = error.kind();
-    if (kind != ErrorKind::invalid_argument && kind != ErrorKind::not_available)
-      failure = error.what();
+    if (kind != ErrorKind::invalid_argument && kind != ErrorKind::not_available) failure = error;
     tell_mpi();
     throw;
   }

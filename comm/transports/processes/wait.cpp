@@ -21,7 +21,7 @@ constexpr double kChance = 10e-3;    // a few turns of the scheduler
 constexpr double kAnswer = 0.25;     // what an answer takes at most
 constexpr double kLastChance = 1.0;  // however busy the machine is
 constexpr double kPrecedence = 0.5;  // by which ranks that have returned complain later
-constexpr double kFarewell = 0.5;    // after a failure, for others to learn of it and return
+constexpr double kFarewell = 0.35;   // after a failure, for others to learn of it and return
 constexpr double kLastWord = 0.2;    // for that of rank 0, which takes its farewell first
 
 // Bytes per second that a rank gets at least, of a network and of the memory of a busy node.
