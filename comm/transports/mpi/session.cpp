@@ -244,6 +244,9 @@ void set_last_words(const std::string& failure, bool first_speaks) {
   last_words() = {failure, first_speaks ? kWhileItSpeaks : 0};
 }
 
-void set_patience(double seconds) { Session::instance(seconds).set_patience(seconds); }
+void set_patience(double seconds) {
+  last_words() = {};  // an earlier launch's
+  Session::instance(seconds).set_patience(seconds);
+}
 
 }  // namespace ringspan::comm::mpi
